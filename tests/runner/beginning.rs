@@ -9,13 +9,13 @@ use support::prelude::*;
 /// long the first waited for the last.
 async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
     let database = Database::new().await;
-    let here = Arc::new(AtomicU32::new(0));
-    let waited = Arc::new(Mutex::new(Duration::ZERO));
-    let seen = (Arc::clone(&here), Arc::clone(&waited));
+    let seen = Arc::new((AtomicU32::new(0), Mutex::new(Duration::ZERO)));
+    let shared = Arc::clone(&seen);
     let worker = move |_: RunningJob<Task>| {
-        let (here, waited) = seen.clone();
+        let seen = Arc::clone(&shared);
         async move {
             block(&|| {
+                let (here, waited) = &*seen;
                 let begun = Instant::now();
                 here.fetch_add(1, Ordering::SeqCst);
                 eventually!(blocking here.load(Ordering::SeqCst) >= slots, "another job was not begun");
@@ -32,7 +32,7 @@ async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
         assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, 1);
     }
     runner.stop().await.unwrap();
-    *waited.lock().unwrap()
+    *seen.1.lock().unwrap()
 }
 
 /// After a second jobs that lie about are given back and fetched again, and begun then. A machine that stands still
@@ -63,13 +63,9 @@ async fn work_that_blocks_in_place_holds_up_no_job() {
 #[support::test(flavor = "multi_thread", worker_threads = 4)]
 async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch(database: Database) {
     const LAST: u32 = 60;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&is_over);
-    let worker = move |job: RunningJob<Task>| {
-        let over = Arc::clone(&over);
-        async move {
-            eventually!(blocking job.args.n != LAST || over.load(Ordering::SeqCst), "nothing else went on");
-        }
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    let worker = async |job: RunningJob<Task>| {
+        eventually!(blocking job.args.n != LAST || IS_OVER.load(Ordering::SeqCst), "nothing else went on");
     };
     let mut jobs = database.client.insert_many((0..=LAST).map(|n| Task { n })).await.unwrap();
     let last = jobs.pop().unwrap().id();
@@ -79,7 +75,7 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch(database: D
         until(&database, job.id(), JobState::Completed).await;
     }
     assert_eq!(database.client.job(last).await.unwrap().unwrap().state, JobState::Running);
-    is_over.store(true, Ordering::SeqCst);
+    IS_OVER.store(true, Ordering::SeqCst);
     until(&database, last, JobState::Completed).await;
 }
 
@@ -101,28 +97,24 @@ async fn work_that_computes_until_it_is_stopped_hears_of_the_stop(database: Data
 async fn of_quick_jobs_and_slow_ones_never_more_run_at_once_than_there_are_slots(database: Database) {
     const JOBS: u32 = 3_000;
     const SLOTS: u32 = 7;
-    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let seen = (Arc::clone(&running), Arc::clone(&most));
-    let worker = move |job: RunningJob<Task>| {
-        let (running, most) = seen.clone();
-        async move {
-            most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            match job.args.n % 8 {
-                0 => tokio::task::yield_now().await,
-                1 => tokio::time::sleep(Duration::from_micros(u64::from(job.args.n % 500))).await,
-                2 => assert_eq!(running.fetch_sub(1, Ordering::SeqCst), 0, "unlucky"),
-                _ => {}
-            }
-            running.fetch_sub(1, Ordering::SeqCst);
+    static RUNNING: AtomicU32 = AtomicU32::new(0);
+    static MOST: AtomicU32 = AtomicU32::new(0);
+    let worker = async |job: RunningJob<Task>| {
+        MOST.fetch_max(RUNNING.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        match job.args.n % 8 {
+            0 => tokio::task::yield_now().await,
+            1 => tokio::time::sleep(Duration::from_micros(u64::from(job.args.n % 500))).await,
+            2 => assert_eq!(RUNNING.fetch_sub(1, Ordering::SeqCst), 0, "unlucky"),
+            _ => {}
         }
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
     };
     database.client.insert_many((0..JOBS).map(|n| NewJob::from(Task { n }).max_attempts(1))).await.unwrap();
-    let runner = database.runner().queue("default", SLOTS as usize).worker(worker);
-    let runner = runner.start().await.unwrap();
+    let runner = database.runner().queue("default", SLOTS as usize).worker(worker).start().await.unwrap();
     let left = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
     eventually!(database.number(left).await == 0, "{} jobs are left", database.number(left).await);
     runner.stop().await.unwrap();
-    let most = most.load(Ordering::SeqCst);
+    let most = MOST.load(Ordering::SeqCst);
     assert!((2..=SLOTS).contains(&most), "{most} at once");
     let ended = "SELECT count(*) FROM {schema}.job WHERE attempt = 1 AND state IN ('completed', 'discarded')";
     assert_eq!(database.number(ended).await, i64::from(JOBS));
@@ -176,6 +168,10 @@ async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database
         task(10),
         task(11).unique(UniquePolicy::new().by_args().scope(UniqueScope::Queued)),
         NewJob::from(Another { n: 12 }),
+        // Comes to its claim's states when it is fetched.
+        task(13).unique_key(UniqueKey::raw("thirteen").states([JobState::Running])),
+        task(14).unique(UniquePolicy::new().by_args().period(Duration::from_secs(60))),
+        NewJob::from(Another { n: 15 }).priority(-7).max_attempts(3).queue("other"),
     ];
     let count = jobs.len();
     let jobs = database.client.insert_many(jobs).await.unwrap();
@@ -187,7 +183,7 @@ async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database
     database.start(runner.worker(telling::<Task>(told.clone())).worker(telling::<Another>(told))).await;
     let mut seen = BTreeSet::new();
     for _ in 0..count {
-        let (row, stored) = tokio::time::timeout(WAIT, rows.recv()).await.unwrap().unwrap();
+        let (row, stored) = timeout(WAIT, rows.recv()).await.unwrap().unwrap();
         assert_eq!(row, stored);
         seen.insert(row["args"]["n"].as_u64());
     }

@@ -5,7 +5,7 @@ use support::prelude::*;
 /// What is told of a job's end.
 async fn end(events: &mut Events, id: JobId) -> Happened {
     loop {
-        let event = tokio::time::timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
+        let event = timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
         match event.happened {
             happened @ (Happened::Completed | Happened::Stale | Happened::GivenBack) if event.id == id => {
                 return happened;
@@ -33,23 +33,19 @@ async fn what_was_rolled_back_and_then_cancelled_is_not_told_as_completed(databa
 #[support::test]
 async fn what_was_committed_before_the_lease_was_lost_is_told_as_completed(database: Database) {
     let mut events = database.client.events();
-    let committed = Arc::new(Notify::new());
-    let signal = Arc::clone(&committed);
-    let work = move |job: RunningJob<Task>| {
-        let signal = Arc::clone(&signal);
-        async move {
-            let mut tx = job.client().pool().begin().await?;
-            job.complete_in(&mut tx).await?;
-            tx.commit().await?;
-            signal.notify_one();
-            std::future::pending::<()>().await;
-            Ok::<_, BoxError>(())
-        }
+    static COMMITTED: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        tx.commit().await?;
+        COMMITTED.notify_one();
+        std::future::pending::<()>().await;
+        Ok::<_, BoxError>(())
     };
     database.start(quick(&database.client).lease(Duration::from_secs(1)).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, committed.notified()).await.unwrap();
-    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    timeout(WAIT, COMMITTED.notified()).await.unwrap();
+    database.end_leases().await;
     assert_eq!(end(&mut events, job.id()).await, Happened::Completed);
 }
 

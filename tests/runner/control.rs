@@ -64,28 +64,12 @@ async fn a_cancelled_job_reaches_its_worker_long_before_the_next_heartbeat(datab
 }
 
 #[support::test]
-async fn with_polling_alone_a_cancelled_job_reaches_its_worker_at_the_next_heartbeat(database: Database) {
-    let (sender, mut seen) = mpsc::unbounded_channel();
-    let runner = hard(&database).lease(Duration::from_secs(1)).poll_only().worker(watched(sender));
-    database.start(runner.poll_interval(Duration::from_millis(10))).await;
-    let job = database.client.insert(Task { n: 1 }).await.unwrap().id();
-    assert_eq!(next(&mut seen).await, Seen::Started(job, 1));
-    database.client.cancel([job]).await.unwrap();
-    assert_eq!(next(&mut seen).await, Seen::Ended(job, 1));
-}
-
-#[support::test]
 async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_next_heartbeat(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
     database.start(hard(&database).lease(Duration::from_secs(1)).worker(watched(sender))).await;
-    for theft in [
-        "DELETE FROM {schema}.job",
-        "WITH other AS (
-            INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour', true) RETURNING id
-        )
-        UPDATE {schema}.job SET worker = other.id FROM other",
-    ] {
+    database.enter_runner(Uuid::from_u128(0x7000_8000_0000_0000_0001), "other", "{}").await;
+    for theft in ["DELETE FROM {schema}.job", "UPDATE {schema}.job SET worker = '00000000-0000-7000-8000-000000000001'"]
+    {
         let job = database.client.insert(Task { n: 1 }).await.unwrap().id();
         assert_eq!(next(&mut seen).await, Seen::Started(job, 1));
         database.execute(theft).await;
@@ -117,51 +101,43 @@ async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one(database: Data
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_worker_that_completed_its_job_itself_tidies_up_undisturbed() {
-    tidies_up(Retention::default()).await;
+/// Also where its completion deletes the job.
+#[support::test]
+async fn a_worker_that_completed_its_job_itself_tidies_up_undisturbed(database: Database) {
+    for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
+        tidies_up(&database, retention).await;
+    }
 }
 
-#[tokio::test]
-async fn a_worker_that_completed_and_so_deleted_its_job_tidies_up_undisturbed() {
-    tidies_up(Retention::default().completed(Duration::ZERO)).await;
-}
-
-async fn tidies_up(retention: Retention) {
-    let database = Database::new().await;
-    let (committed, go_on, tidied) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (committed.clone(), go_on.clone(), tidied.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (committed, go_on, tidied) = signals.clone();
-        async move {
-            if job.args.n > 0 {
-                job.stopped().await;
-                return Ok(());
-            }
-            let mut tx = job.client().pool().begin().await?;
-            job.complete_in(&mut tx).await?;
-            tx.commit().await?;
-            committed.notify_one();
-            go_on.notified().await;
-            tidied.notify_one();
-            Ok::<_, BoxError>(())
+async fn tidies_up(database: &Database, retention: Retention) {
+    static GATE: Gate = Gate::closed();
+    static TIDIED: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n > 0 {
+            job.stopped().await;
+            return Ok(());
         }
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        tx.commit().await?;
+        GATE.pass().await;
+        TIDIED.notify_one();
+        Ok::<_, BoxError>(())
     };
-    let runner = hard(&database).lease(Duration::from_secs(1)).retention(retention).worker(work);
-    let runner = runner.start().await.unwrap();
+    let runner = hard(database).lease(Duration::from_secs(1)).retention(retention).worker(work).start().await.unwrap();
     let own = database.client.insert(Task { n: 0 }).await.unwrap().id();
-    timeout(WAIT, committed.notified()).await.unwrap();
+    GATE.begun(1).await;
     let beat = async || database.text("SELECT heartbeat_at::text FROM {schema}.runner").await;
     // Questions, by notification and by heartbeat.
     for n in 1..4 {
         let other = database.client.insert(Task { n }).await.unwrap().id();
-        until(&database, other, JobState::Running).await;
+        until(database, other, JobState::Running).await;
         let before = beat().await;
         database.client.cancel([other]).await.unwrap();
         eventually!(beat().await != before, "no heartbeat");
     }
-    go_on.notify_one();
-    timeout(WAIT, tidied.notified()).await.expect("the work was not dropped");
+    GATE.open(1);
+    timeout(WAIT, TIDIED.notified()).await.expect("the work was not dropped");
     let row = database.client.job(own).await.unwrap();
     assert!(row.is_none_or(|row| row.state == JobState::Completed));
     runner.stop().await.unwrap();
@@ -171,7 +147,7 @@ async fn tidies_up(retention: Retention) {
 async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database: Database) {
     const JOBS: u32 = 400;
     // How many work: begun and not over.
-    let working = Arc::new(AtomicU32::new(0));
+    static WORKING: AtomicU32 = AtomicU32::new(0);
     let (sender, mut seen) = mpsc::unbounded_channel();
     let runner = hard(&database).worker(watched(sender)).start().await.unwrap();
     let client = database.client.clone();
@@ -180,12 +156,11 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database
             client.insert(Task { n }).await.unwrap();
         }
     });
-    let counted = working.clone();
     let counting = tokio::spawn(async move {
         while let Some(seen) = seen.recv().await {
             match seen {
-                Seen::Started(..) => counted.fetch_add(1, Ordering::SeqCst),
-                Seen::Ended(..) => counted.fetch_sub(1, Ordering::SeqCst),
+                Seen::Started(..) => WORKING.fetch_add(1, Ordering::SeqCst),
+                Seen::Ended(..) => WORKING.fetch_sub(1, Ordering::SeqCst),
             };
         }
     });
@@ -200,7 +175,7 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database
     };
     timeout(WAIT, cancelling).await.unwrap();
     inserting.await.unwrap();
-    eventually!(working.load(Ordering::SeqCst) == 0, "{} workers were not told", working.load(Ordering::SeqCst));
+    eventually!(WORKING.load(Ordering::SeqCst) == 0, "{} workers were not told", WORKING.load(Ordering::SeqCst));
     runner.stop().await.unwrap();
     counting.await.unwrap();
 }
@@ -209,12 +184,11 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database
 async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement(database: Database) {
     const JOBS: usize = 1_500;
     let (sender, mut seen) = mpsc::unbounded_channel();
-    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    let mut listener = database.listen("control").await;
     let runner = database.runner().queue("many", JOBS).lease(HOUR).stop_timeout(Duration::ZERO);
     let runner = runner.worker(watched(sender)).start().await.unwrap();
     let waiting = database.client.insert(Task { n: 0 }).await.unwrap().id();
-    let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n: n as u32 }).queue("many"));
+    let jobs = (0..JOBS).map(|n| NewJob::from(Task { n: n as u32 }).queue("many"));
     let jobs: Vec<_> = database.client.insert_many(jobs).await.unwrap().iter().map(|job| job.id()).collect();
     for _ in 0..JOBS {
         assert!(matches!(next(&mut seen).await, Seen::Started(..)));

@@ -7,7 +7,7 @@ use super::until;
 use support::prelude::*;
 
 async fn next(events: &mut Events) -> Event {
-    tokio::time::timeout(WAIT, events.recv()).await.expect("an event in time").expect("an open bus")
+    timeout(WAIT, events.recv()).await.expect("an event in time").expect("an open bus")
 }
 
 /// The words told of a job up to one of them.
@@ -25,7 +25,7 @@ async fn words(events: &mut Events, id: JobId, last: &str) -> Vec<&'static str> 
 /// What is there already, without waiting.
 async fn waiting(events: &mut Events) -> Vec<Event> {
     let mut found = Vec::new();
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+    while let Ok(Some(event)) = timeout(Duration::ZERO, events.recv()).await {
         found.push(event);
     }
     found
@@ -133,24 +133,6 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job(database: Dat
 }
 
 #[support::test]
-async fn what_a_worker_completes_in_its_own_transaction_is_told_as_completed(database: Database) {
-    let mut events = database.client.events();
-    let work = |job: RunningJob<Task>| async move {
-        let mut tx = job.client().pool().begin().await?;
-        job.complete_in(&mut tx).await?;
-        tx.commit().await?;
-        Ok::<_, BoxError>(())
-    };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let mut told = words(&mut events, job.id(), "completed").await;
-    // A runner can be quicker than the insert's own answer.
-    told.sort_by_key(|word| *word != "inserted");
-    assert_eq!(told, ["inserted", "started", "completed"]);
-    runner.stop().await.unwrap();
-}
-
-#[support::test]
 async fn changes_by_hand_are_told_of_the_jobs_that_they_changed(database: Database, client: &Client) {
     let waits = client.insert(job("a").queue("q")).await.unwrap();
     let done = client.insert(job("a")).await.unwrap();
@@ -167,24 +149,19 @@ async fn changes_by_hand_are_told_of_the_jobs_that_they_changed(database: Databa
 
 #[support::test]
 async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded(database: Database) {
-    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (go_on.clone(), started.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (go_on, started) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-            Outcome::snooze(Duration::from_secs(600))
-        }
+    static GATE: Gate = Gate::closed();
+    let work = async |_: RunningJob<Task>| {
+        GATE.pass().await;
+        Outcome::snooze(Duration::from_secs(600))
     };
     database.start(quick(&database.client).worker(work)).await;
     let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
     let job = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     let rival = database.client.insert(Task { n: 2 }).unique_key(key()).scheduled_in(Duration::from_secs(600)).await;
     assert!(!rival.unwrap().duplicate, "Queued does not cover running");
     let mut events = database.client.events();
-    go_on.notify_one();
+    GATE.open(1);
     let event = next(&mut events).await;
     assert_eq!(event.id, job.id());
     assert!(matches!(event.happened, Happened::Discarded { reason, .. } if reason.contains("unique key")));
@@ -229,13 +206,8 @@ async fn a_stale_result_is_told_with_its_attempt(database: Database) {
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let taken = "WITH taken AS (
-            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker
-        )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
-    database.execute(taken).await;
+    timeout(WAIT, started.notified()).await.unwrap();
+    database.give_to_another("true").await;
     go_on.add_permits(1);
     let mut told = words(&mut events, job.id(), "stale").await;
     // The runner may start the job before the insert is answered.
@@ -282,7 +254,7 @@ async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) 
     let (work, started) = endless();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(10)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     let mut events = database.client.events();
     runner.stop().await.unwrap();
     assert_eq!(words(&mut events, job.id(), "given_back").await, ["given_back"]);
@@ -292,8 +264,8 @@ async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) 
 async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anything(database: Database) {
     const JOBS: u32 = 500;
     const BUFFER: usize = 16;
-    let client =
-        Client::builder().schema(database.schema.parse().unwrap()).event_buffer(BUFFER).pool(database.pool().clone());
+    let client = Client::builder().schema(database.client.schema().clone()).event_buffer(BUFFER);
+    let client = client.pool(database.pool().clone());
     let mut subscribers = [client.events(), client.events()];
     let runner = quick(&client).worker(at_once).start().await.unwrap();
     client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
@@ -313,7 +285,7 @@ async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anythin
 
 #[support::test]
 async fn a_subscription_begins_when_it_is_made_and_ends_with_the_client(database: Database) {
-    let client = Client::builder().schema(database.schema.parse().unwrap()).pool(database.pool().clone());
+    let client = database.client_over(database.pool().clone());
     client.insert(job("before")).await.unwrap();
     let mut events = client.events();
     drop(client.events());

@@ -48,20 +48,17 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Dat
 
 #[support::test]
 async fn what_is_done_within_the_grace_of_a_timeout_counts_and_is_not_done_twice(database: Database) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let work = move |job: RunningJob<Task>| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async move {
-            let reason = job.stopped().await;
-            Outcome::complete_with(format!("{reason:?}"))
-        }
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let work = async |job: RunningJob<Task>| {
+        RUNS.fetch_add(1, Ordering::SeqCst);
+        let reason = job.stopped().await;
+        Outcome::complete_with(format!("{reason:?}"))
     };
     database.start(quick(&database.client).timeout(SHORT).stop_grace(LONG).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = until(&database, job.id(), JobState::Completed).await;
     assert_eq!((row.output, row.attempt), (Some(json!("TimedOut")), 1));
-    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert_eq!(RUNS.load(Ordering::SeqCst), 1);
 }
 
 #[support::test]
@@ -70,7 +67,7 @@ async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners(database: Databas
     struct Patient;
     impl Worker<Task> for Patient {
         async fn work(&self, job: RunningJob<Task>) -> Result<Outcome, BoxError> {
-            let stopped = tokio::time::timeout(Duration::from_millis(100), job.stopped()).await;
+            let stopped = timeout(Duration::from_millis(100), job.stopped()).await;
             Ok(Outcome::complete_with(stopped.is_ok())?)
         }
         fn timeout(&self, job: &RunningJob<Task>) -> Option<Duration> {

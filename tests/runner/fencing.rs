@@ -4,35 +4,6 @@ use super::until;
 use support::prelude::*;
 
 #[support::test]
-async fn effects_and_completion_commit_together(database: Database) {
-    database.execute("CREATE TABLE {schema}.effect (n integer)").await;
-    let insert = database.sql("INSERT INTO {schema}.effect VALUES (1)");
-    let work = move |job: RunningJob<Task>| {
-        let insert = insert.clone();
-        async move {
-            let mut tx = job.client().pool().begin().await?;
-            sqlx::query(insert).execute(&mut *tx).await?;
-            job.complete_in(&mut tx).await?;
-            if job.attempt() < 3 {
-                // An Ok without the commit must not pass for done.
-                tx.rollback().await?;
-            } else {
-                tx.commit().await?;
-            }
-            Ok::<_, BoxError>(())
-        }
-    };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
-    assert_eq!(row.attempt, 3);
-    assert_eq!(row.errors.len(), 2);
-    assert!(row.errors[0].error.contains("did not commit"), "{:?}", row.errors);
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.effect").await, 1);
-}
-
-#[support::test]
 async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_one(database: Database) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
@@ -59,41 +30,28 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
     assert_eq!(row.run, 2_147_483_647);
     database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483647").await;
     for expected in [(2_147_483_647, 3), (1, 4), (2, 4), (3, 5), (4, 5)] {
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(expected));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(expected));
     }
 }
 
 #[support::test]
 async fn a_stale_result_is_dropped_and_complete_in_says_so(database: Database) {
-    let started = Arc::new(Notify::new());
-    let go_on = Arc::new(Notify::new());
-    let refused = Arc::new(Notify::new());
-    let signals = (started.clone(), go_on.clone(), refused.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (started, go_on, refused) = signals.clone();
-        async move {
-            started.notify_one();
-            go_on.notified().await;
-            let mut tx = job.client().pool().begin().await?;
-            let error = job.complete_in(&mut tx).await.unwrap_err();
-            assert!(matches!(error, Error::Stale { attempt: 1, .. }), "{error}");
-            refused.notify_one();
-            Ok::<_, BoxError>(())
-        }
+    static GATE: Gate = Gate::closed();
+    static REFUSED: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        GATE.pass().await;
+        let mut tx = job.client().pool().begin().await?;
+        let error = job.complete_in(&mut tx).await.unwrap_err();
+        assert!(matches!(error, Error::Stale { attempt: 1, .. }), "{error}");
+        REFUSED.notify_one();
+        Ok::<_, BoxError>(())
     };
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    // Meanwhile the job was rescued and is in the hands of another worker.
-    // In one statement, so that no rescuer finds the job with a worker that it does not know.
-    let taken = "WITH taken AS (
-            UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2, run = 2 RETURNING worker
-        )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
-    database.execute(taken).await;
-    go_on.notify_one();
-    tokio::time::timeout(WAIT, refused.notified()).await.unwrap();
+    GATE.begun(1).await;
+    database.give_to_another("true").await;
+    GATE.open(1);
+    timeout(WAIT, REFUSED.notified()).await.unwrap();
     runner.stop().await.unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt), (JobState::Running, 2), "the other attempt goes on");
@@ -104,34 +62,20 @@ async fn a_stale_result_is_dropped_and_complete_in_says_so(database: Database) {
 #[support::test]
 async fn a_stale_result_among_many_keeps_its_job_and_no_other(database: Database) {
     const JOBS: usize = 200;
-    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.add_permits(1);
-            go_on.acquire().await.unwrap().forget();
-        }
-    };
+    static GATE: Gate = Gate::closed();
+    let work = async |_: RunningJob<Task>| GATE.pass().await;
     database.client.insert_many((0..JOBS as u32).map(|n| Task { n })).await.unwrap();
     let retention = Retention::default().completed(Duration::ZERO);
-    let runner = database.runner().queue("default", JOBS).retention(retention).worker(work);
-    let runner = runner.start().await.unwrap();
-    let all = started.acquire_many(u32::try_from(JOBS).unwrap());
-    tokio::time::timeout(WAIT, all).await.unwrap().unwrap().forget();
-    let taken = "WITH taken AS (
-            UPDATE {schema}.job SET worker = gen_random_uuid() WHERE args->>'n' = '7' RETURNING worker
-        )
-        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
-    database.execute(taken).await;
+    let runner = database.runner().queue("default", JOBS).retention(retention).worker(work).start().await.unwrap();
+    GATE.begun(JOBS as u32).await;
+    database.give_to_another("args->>'n' = '7'").await;
     let mut events = database.client.events();
-    go_on.add_permits(JOBS);
+    GATE.open(JOBS);
     runner.stop().await.unwrap();
     let left = "SELECT string_agg(args->>'n' || ' ' || state, ', ') FROM {schema}.job";
     assert_eq!(database.text(left).await, "7 running");
     let mut told = BTreeMap::new();
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+    while let Ok(Some(event)) = timeout(Duration::ZERO, events.recv()).await {
         *told.entry(event.happened.as_str()).or_insert(0) += 1;
     }
     assert_eq!((told["completed"], told["stale"]), (JOBS - 1, 1), "{told:?}");
@@ -139,29 +83,24 @@ async fn a_stale_result_among_many_keeps_its_job_and_no_other(database: Database
 
 #[support::test]
 async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says_why(database: Database) {
-    let cancel = Arc::new(Notify::new());
-    let (cancelled, answer) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(None)));
-    let signals = (cancel.clone(), cancelled.clone(), answer.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (cancel, cancelled, answer) = signals.clone();
-        async move {
-            let mut tx = job.client().pool().begin().await?;
-            cancel.notify_one();
-            cancelled.notified().await;
-            let error = job.complete_in(&mut tx).await.unwrap_err();
-            // It is an answer like any other: the transaction can still be used.
-            let one: i32 = sqlx::query_scalar("SELECT 1").fetch_one(&mut *tx).await?;
-            *answer.lock().unwrap() = Some((error, one));
-            Ok::<_, BoxError>(())
-        }
+    static GATE: Gate = Gate::closed();
+    static ANSWER: Mutex<Option<(Error, i32)>> = Mutex::new(None);
+    let work = async |job: RunningJob<Task>| {
+        let mut tx = job.client().pool().begin().await?;
+        GATE.pass().await;
+        let error = job.complete_in(&mut tx).await.unwrap_err();
+        // It is an answer like any other: the transaction can still be used.
+        let one: i32 = sqlx::query_scalar("SELECT 1").fetch_one(&mut *tx).await?;
+        *ANSWER.lock().unwrap() = Some((error, one));
+        Ok::<_, BoxError>(())
     };
     let runner = quick(&database.client).stop_grace(WAIT).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, cancel.notified()).await.unwrap();
+    GATE.begun(1).await;
     database.client.cancel([job.id()]).await.unwrap();
-    cancelled.notify_one();
+    GATE.open(1);
     runner.stop().await.unwrap();
-    let (error, one) = answer.lock().unwrap().take().expect("an answer");
+    let (error, one) = ANSWER.lock().unwrap().take().expect("an answer");
     assert!(error.is_stale() && one == 1);
     assert!(error.to_string().contains("cancelled"), "{error}");
     let row = database.client.job(job.id()).await.unwrap().unwrap();
@@ -169,43 +108,22 @@ async fn a_cancelled_job_cannot_be_completed_in_a_transaction_and_the_error_says
 }
 
 #[support::test]
-async fn the_jobs_of_a_dead_runner_come_back_and_a_killer_is_discarded(database: Database, client: &Client) {
-    let lost = client.insert(Task { n: 1 }).await.unwrap();
-    let killer = client.insert(Task { n: 2 }).max_attempts(1).await.unwrap();
-    for job in [&lost, &killer] {
-        database.set_state(job.id(), "running").await;
-        database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{}'", job.id())).await;
-    }
-    let runner = quick(client).lease(Duration::from_secs(1)).worker(at_once).start().await.unwrap();
-    let row = until(&database, lost.id(), JobState::Completed).await;
-    assert_eq!((row.attempt, row.crashes), (1, 1));
-    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
-    let row = until(&database, killer.id(), JobState::Discarded).await;
-    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
-    runner.stop().await.unwrap();
-}
-
-#[support::test]
 async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one(database: Database) {
-    let started = Arc::new(Notify::new());
-    let runs = Arc::new(AtomicU32::new(0));
-    let shared = (started.clone(), runs.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, runs) = shared.clone();
-        async move {
-            started.notify_one();
-            if runs.fetch_add(1, Ordering::SeqCst) == 0 {
-                std::future::pending::<()>().await;
-            }
+    static GATE: Gate = Gate::closed();
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let work = async |_: RunningJob<Task>| {
+        GATE.begin();
+        if RUNS.fetch_add(1, Ordering::SeqCst) == 0 {
+            std::future::pending::<()>().await;
         }
     };
     let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
     let first = runner.id();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    GATE.begun(1).await;
+    database.end_leases().await;
     let row = until(&database, job.id(), JobState::Completed).await;
-    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_eq!(RUNS.load(Ordering::SeqCst), 2);
     assert_ne!(runner.id(), first);
     assert_eq!(row.worker, Some(runner.id()));
     runner.stop().await.unwrap();
@@ -261,9 +179,8 @@ async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_la
     database.until(beats, 1).await;
     let extended_at = Instant::now();
     // Heartbeats wait, and the server ends them.
-    let mut lock = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.runner IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
-    let (reason, stopped_at) = tokio::time::timeout(WAIT, stopped.recv()).await.unwrap().unwrap();
+    let lock = database.begin("LOCK TABLE {schema}.runner IN ACCESS EXCLUSIVE MODE").await;
+    let (reason, stopped_at) = timeout(WAIT, stopped.recv()).await.unwrap().unwrap();
     lock.rollback().await.unwrap();
     assert_eq!(reason, StopReason::LeaseLost);
     let after = stopped_at - extended_at;

@@ -89,19 +89,10 @@ async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job(database: 
 #[support::test]
 async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(database: Database) {
     let client = named(&database).await;
-    let (sender, mut ended) = mpsc::unbounded_channel();
-    let work = move |job: RunningJob<Task>| {
-        let sender = sender.clone();
-        async move {
-            struct End(mpsc::UnboundedSender<()>);
-            impl Drop for End {
-                fn drop(&mut self) {
-                    let _ = self.0.send(());
-                }
-            }
-            let _end = End(sender);
-            job.stopped().await;
-        }
+    static ENDED: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        job.stopped().await;
+        ENDED.notify_one();
     };
     // No heartbeat and no poll comes while the test runs.
     let hour = Duration::from_secs(3600);
@@ -113,7 +104,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(datab
     database.execute(&format!("DELETE FROM {{schema}}.job WHERE id = '{}'", running.id())).await;
     let insert = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
     database.execute(insert).await;
-    tokio::time::timeout(WAIT, ended.recv()).await.unwrap();
+    timeout(WAIT, ENDED.notified()).await.unwrap();
     eventually!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await > 0);
 }
 
@@ -149,14 +140,10 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(datab
     const LOCKED: usize = 500;
     // An order of magnitude more than the others take, and less than the locked ones would hold them up.
     const ENOUGH: Duration = Duration::from_secs(10);
-    let go_on = Arc::new(Semaphore::new(0));
-    let gate = Arc::clone(&go_on);
-    let work = move |job: RunningJob<Task>| {
-        let gate = Arc::clone(&gate);
-        async move {
-            if job.args.n == 0 {
-                gate.acquire().await.unwrap().forget();
-            }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 0 {
+            GATE.pass().await;
         }
     };
     database.start(database.runner().queue("default", 600).worker(work)).await;
@@ -164,9 +151,8 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(datab
     for job in &locked {
         until(&database, job.id(), JobState::Running).await;
     }
-    let mut open = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT id FROM {schema}.job FOR UPDATE")).execute(&mut *open).await.unwrap();
-    go_on.add_permits(LOCKED);
+    let open = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
+    GATE.open(LOCKED);
     // Long enough for each to have tried more than once.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let began = Instant::now();
@@ -185,20 +171,15 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(datab
 /// nothing else.
 #[support::test]
 async fn a_job_that_is_locked_against_its_deletion_only_holds_up_no_other_result(database: Database) {
-    let go_on = Arc::new(Semaphore::new(0));
-    let gate = Arc::clone(&go_on);
-    let work = move |_: RunningJob<Task>| {
-        let gate = Arc::clone(&gate);
-        async move { gate.acquire().await.unwrap().forget() }
-    };
+    static GATE: Gate = Gate::closed();
+    let work = async |_: RunningJob<Task>| GATE.pass().await;
     let jobs = database.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
     let retention = Retention::default().completed(Duration::ZERO);
     database.start(database.runner().queue("default", 20).retention(retention).worker(work)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 20).await;
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR KEY SHARE");
-    sqlx::query(lock).bind(jobs[7].id().as_uuid()).execute(&mut *open).await.unwrap();
-    go_on.add_permits(20);
+    let lock = format!("SELECT id FROM {{schema}}.job WHERE id = '{}' FOR KEY SHARE", jobs[7].id());
+    let open = database.begin(&lock).await;
+    GATE.open(20);
     database.until("SELECT count(*) FROM {schema}.job", 1).await;
     open.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job", 0).await;

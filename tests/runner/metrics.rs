@@ -61,23 +61,16 @@ async fn jobs_are_counted_and_measured_by_kind_and_queue() {
     let client: &Client = &database.client;
     metrics::describe();
 
-    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (go_on.clone(), started.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (go_on, started) = signals.clone();
-        async move {
-            match job.args.n {
-                0 => {
-                    started.notify_one();
-                    go_on.notified().await;
-                    Ok(Outcome::complete())
-                }
-                1 => Err(format!("no luck {}", job.attempt())),
-                2 => Ok(Outcome::snooze(Duration::from_secs(600))),
-                3 => Ok(Outcome::cancel("not wanted")),
-                _ => Ok(Outcome::complete_with(4).unwrap()),
-            }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| match job.args.n {
+        0 => {
+            GATE.pass().await;
+            Ok(Outcome::complete())
         }
+        1 => Err(format!("no luck {}", job.attempt())),
+        2 => Ok(Outcome::snooze(Duration::from_secs(600))),
+        3 => Ok(Outcome::cancel("not wanted")),
+        _ => Ok(Outcome::complete_with(4).unwrap()),
     };
     let key = || UniqueKey::raw("k");
     client.insert_many([job("a"), job("a").unique_key(key()), job("a").unique_key(key())]).await.unwrap();
@@ -88,7 +81,7 @@ async fn jobs_are_counted_and_measured_by_kind_and_queue() {
     for n in 0..6 {
         client.insert(Task { n }).max_attempts(2).await.unwrap();
     }
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     let task = "kind=task queue=default";
     tally.until(&format!("completed_total {task}"), 2.0).await;
     tally.until(&format!("discarded_total {task}"), 1.0).await;
@@ -97,7 +90,7 @@ async fn jobs_are_counted_and_measured_by_kind_and_queue() {
     // One still runs.
     tally.until("running_jobs queue=default", 1.0).await;
     tally.until("free_slots queue=default", 9.0).await;
-    go_on.notify_one();
+    GATE.open(1);
     tally.until(&format!("completed_total {task}"), 3.0).await;
     tally.until("running_jobs queue=default", 0.0).await;
     runner.stop().await.unwrap();

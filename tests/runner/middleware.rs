@@ -35,15 +35,8 @@ async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind(data
         note(&worked, "work");
         async move { if job.attempt() < 2 { Err("not yet") } else { Ok(()) } }
     };
-    database
-        .start(
-            quick(&database.client)
-                .middleware(Noting("outer", log.clone()))
-                .worker(work)
-                .worker(|_: RunningJob<Other>| async {})
-                .middleware(Noting("inner", log.clone())),
-        )
-        .await;
+    let runner = quick(&database.client).middleware(Noting("outer", log.clone())).worker(work);
+    database.start(runner.worker(|_: RunningJob<Other>| async {}).middleware(Noting("inner", log.clone()))).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, job.id(), JobState::Completed).await;
     let first = ["outer in task 1", "inner in task 1", "work", "inner out false", "outer out false"];
@@ -122,28 +115,25 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
 
 #[support::test]
 async fn a_stop_drops_a_middleware_with_the_work(database: Database) {
-    struct Dropped(Arc<Notify>);
+    static STARTED: Notify = Notify::const_new();
+    static DROPPED: Notify = Notify::const_new();
+    struct Dropped;
     impl Drop for Dropped {
         fn drop(&mut self) {
-            self.0.notify_one();
+            DROPPED.notify_one();
         }
     }
-    let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (signal, gone) = (started.clone(), dropped.clone());
-    let hanging = move |_: AnyJob, _: Next| {
-        let (signal, gone) = (signal.clone(), Dropped(gone.clone()));
-        async move {
-            let _gone = gone;
-            signal.notify_one();
-            std::future::pending::<()>().await;
-        }
+    let hanging = async |_: AnyJob, _: Next| {
+        let _dropped = Dropped;
+        STARTED.notify_one();
+        std::future::pending::<()>().await;
     };
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(10)).middleware(hanging);
     let runner = runner.worker(at_once).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, STARTED.notified()).await.unwrap();
     runner.stop().await.unwrap();
-    tokio::time::timeout(WAIT, dropped.notified()).await.unwrap();
+    timeout(WAIT, DROPPED.notified()).await.unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt), (JobState::Available, 0));
 }

@@ -52,48 +52,25 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot(da
             }
         }
     }
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let started = Arc::new(Notify::new());
-    let signal = started.clone();
-    let work = move |_: RunningJob<Task>| {
-        let run = counted.fetch_add(1, Ordering::SeqCst);
-        let signal = signal.clone();
-        async move {
-            let _bomb = (run < 2).then(|| Bomb);
-            signal.notify_one();
-            if run < 2 {
-                std::future::pending::<()>().await;
-            }
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    static GATE: Gate = Gate::closed();
+    let work = async |_: RunningJob<Task>| {
+        let run = RUNS.fetch_add(1, Ordering::SeqCst);
+        let _bomb = (run < 2).then(|| Bomb);
+        GATE.begin();
+        if run < 2 {
+            std::future::pending::<()>().await;
         }
     };
     // One slot: a slot that leaks is the end of the queue.
-    database
-        .start(
-            database
-                .runner()
-                .queue("default", 1)
-                .lease(Duration::from_secs(1))
-                .retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO))
-                .worker(work),
-        )
-        .await;
+    let runner = database.runner().queue("default", 1).lease(Duration::from_secs(1));
+    database.start(runner.retry_policy(uniqueue::RetryPolicy::fixed(Duration::ZERO)).worker(work)).await;
     let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
     for _ in 0..2 {
-        tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+        GATE.begun(1).await;
         // The lease is lost, so the work is dropped, and the bomb goes off.
-        database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+        database.end_leases().await;
     }
-    until(&database, inserted.id(), JobState::Completed).await;
-}
-
-#[support::test]
-async fn a_pool_of_one_connection_is_enough(database: Database) {
-    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
-    let schema = database.client.schema().clone();
-    let client = Client::builder().schema(schema).pool(pool);
-    database.start(quick(&client).worker(at_once)).await;
-    let inserted = client.insert(Task { n: 1 }).await.unwrap();
     until(&database, inserted.id(), JobState::Completed).await;
 }
 
@@ -119,39 +96,34 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back(database: Database
 
 #[support::test]
 async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_runner(database: Database) {
-    let pool = PgPoolOptions::new().max_connections(1).connect(&database.url).await.unwrap();
-    let client = Client::builder().schema(database.client.schema().clone()).pool(pool.clone());
-    let begun = Arc::new(Notify::new());
-    let signal = begun.clone();
-    let work = move |job: RunningJob<Task>| {
-        let (pool, signal) = (job.client().pool().clone(), signal.clone());
-        async move {
-            if job.args.n == 0 {
-                // As when the job is cancelled at this await: sqlx gives the connection back to the pool with
-                // the transaction open.
-                let mut connection = pool.acquire().await.unwrap();
-                loop {
-                    let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
-                    let polled = std::future::poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready()));
-                    // Once in a while the answer is there at once, and there is nothing to drop.
-                    if !polled.await {
-                        break;
-                    }
+    let client = database.client_at(&database.url, 1).await;
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 0 {
+            // As when the job is cancelled at this await: sqlx gives the connection back to the pool with
+            // the transaction open.
+            let mut connection = job.client().pool().acquire().await.unwrap();
+            loop {
+                let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
+                let polled = std::future::poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready()));
+                // Once in a while the answer is there at once, and there is nothing to drop.
+                if !polled.await {
+                    break;
                 }
-                drop(connection);
-                signal.notify_one();
             }
+            drop(connection);
+            GATE.begin();
         }
     };
     database.start(quick(&client).worker(work)).await;
     let first = database.client.insert(Task { n: 0 }).await.unwrap();
-    tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
+    GATE.begun(1).await;
     let second = database.client.insert(Task { n: 1 }).await.unwrap();
     // Seen over other connections, so these are committed.
     for job in [first, second] {
         until(&database, job.id(), JobState::Completed).await;
     }
-    let mut left = pool.acquire().await.unwrap();
+    let mut left = client.pool().acquire().await.unwrap();
     // In one transaction now() stands still.
     let mut times = Vec::new();
     for _ in 0..2 {
@@ -167,7 +139,7 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
 #[support::test]
 async fn killed_connections_lose_no_job(database: Database, client: &Client) {
     let runner = quick(client).worker(at_once).start().await.unwrap();
-    let (mut killer, all) = (connection(&database).await, 3000);
+    let (mut killer, all) = (PgConnection::connect(&database.url).await.unwrap(), 3000);
     for chunk in 0..10 {
         let jobs: Vec<_> = (0..all / 10).map(|n| NewJob::from(Task { n: chunk * 1000 + n })).collect();
         while client.insert_many(jobs.clone()).await.is_err() {}
@@ -185,11 +157,6 @@ async fn killed_connections_lose_no_job(database: Database, client: &Client) {
     let _ = runner.stop().await;
 }
 
-async fn connection(database: &Database) -> sqlx::PgConnection {
-    use sqlx::Connection;
-    sqlx::PgConnection::connect(&database.url).await.unwrap()
-}
-
 #[tokio::test]
 async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     let postgres = Postgres::builder().start().await.unwrap();
@@ -198,12 +165,12 @@ async fn a_stop_without_a_database_takes_no_longer_than_about_a_lease() {
     let (work, started, go_on) = held_up();
     let runner = quick(&client).lease(Duration::from_secs(2)).worker(work).start().await.unwrap();
     client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     postgres.stop().await.unwrap();
     // A result that the application does not take.
     go_on.add_permits(1);
     let began = Instant::now();
-    let stopped = tokio::time::timeout(WAIT, runner.stop()).await.expect("a stop");
+    let stopped = timeout(WAIT, runner.stop()).await.expect("a stop");
     assert!(stopped.is_err());
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
 }
@@ -236,5 +203,5 @@ async fn a_runner_goes_on_after_the_database_crashed_under_it() {
         matches!(left, Ok(0)), "jobs are stuck: {left:?}"
     )
     .unwrap();
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }

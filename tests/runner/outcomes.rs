@@ -42,17 +42,6 @@ async fn a_function_and_a_type_can_be_workers(database: Database) {
 }
 
 #[support::test]
-async fn a_failing_job_retries_and_is_discarded_with_every_error(database: Database) {
-    let work = |job: RunningJob<Task>| async move { Err::<(), _>(format!("no luck {}", job.attempt())) };
-    database.start(quick(&database.client).worker(work)).await;
-    let job = database.client.insert(Task { n: 1 }).max_attempts(3).await.unwrap();
-    let row = until(&database, job.id(), JobState::Discarded).await;
-    let errors: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
-    assert_eq!(errors, [(1, "no luck 1"), (2, "no luck 2"), (3, "no luck 3")]);
-    assert_eq!(row.attempt, 3);
-}
-
-#[support::test]
 async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy(database: Database) {
     struct Slow;
     impl Worker<Task> for Slow {
@@ -68,35 +57,6 @@ async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy(database: Da
     let row = until(&database, job.id(), JobState::Retryable).await;
     let wait = row.scheduled_at - row.errors[0].at;
     assert!((wait.as_seconds_f64() - 100.0).abs() < 1.0, "{wait}");
-}
-
-#[support::test]
-async fn a_panic_is_a_failure_that_keeps_its_message_and_place_and_nothing_else_suffers(database: Database) {
-    let work = |job: RunningJob<Task>| async move {
-        assert!(job.args.n != 13, "unlucky {}", job.args.n);
-    };
-    database.start(quick(&database.client).worker(work)).await;
-    let bad = database.client.insert(Task { n: 13 }).max_attempts(2).await.unwrap();
-    let good = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, bad.id(), JobState::Discarded).await;
-    assert_eq!(row.errors.len(), 2);
-    let error = &row.errors[0].error;
-    assert!(error.starts_with("panicked at tests/runner/outcomes.rs:") && error.ends_with(": unlucky 13"), "{error}");
-    until(&database, good.id(), JobState::Completed).await;
-}
-
-#[support::test]
-async fn a_snooze_does_not_use_up_an_attempt(database: Database) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let work = move |_: RunningJob<Task>| {
-        let run = counted.fetch_add(1, Ordering::SeqCst);
-        async move { if run < 5 { Outcome::snooze(Duration::ZERO) } else { Outcome::complete() } }
-    };
-    database.start(quick(&database.client).worker(work)).await;
-    let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
-    assert_eq!((row.attempt, runs.load(Ordering::SeqCst)), (1, 6));
 }
 
 #[support::test]
@@ -163,22 +123,16 @@ async fn an_output_that_cannot_be_stored_follows_the_retry_policy(database: Data
 async fn large_outputs_are_recorded_by_a_few_statements_of_some_megabytes_each(database: Database) {
     const JOBS: u32 = 40;
     const SIZE: usize = 1_000_000;
-    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-    let signals = (started.clone(), go_on.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.add_permits(1);
-            go_on.acquire().await.unwrap().forget();
-            Outcome::Complete { output: Some("x".repeat(SIZE).into()) }
-        }
+    static GATE: Gate = Gate::closed();
+    let work = async |_: RunningJob<Task>| {
+        GATE.pass().await;
+        Outcome::Complete { output: Some("x".repeat(SIZE).into()) }
     };
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     let running = async {
-        let runner = database.runner().queue("default", JOBS as usize).worker(work);
-        let runner = runner.start().await.unwrap();
-        tokio::time::timeout(WAIT, started.acquire_many(JOBS)).await.unwrap().unwrap().forget();
-        go_on.add_permits(JOBS as usize);
+        let runner = database.runner().queue("default", JOBS as usize).worker(work).start().await.unwrap();
+        GATE.begun(JOBS).await;
+        GATE.open(JOBS as usize);
         let stored = format!("SELECT count(*) FROM {{schema}}.job WHERE length(output #>> '{{}}') = {SIZE}");
         database.until(&stored, JOBS.into()).await;
         runner.stop().await.unwrap();

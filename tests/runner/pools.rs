@@ -8,12 +8,6 @@ use support::prelude::*;
 /// So long that a heartbeat can be seconds late on a busy machine, and still be in time.
 const LEASE: Duration = Duration::from_secs(5);
 
-async fn client(database: &Database, connections: u32) -> Client {
-    let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(WAIT);
-    let pool = pool.connect(&database.url).await.unwrap();
-    Client::builder().schema(database.client.schema().clone()).pool(pool)
-}
-
 /// Looks again and again how much of its lease the only runner has left. Answers with the least.
 struct Watch {
     is_over: Arc<AtomicBool>,
@@ -66,7 +60,7 @@ async fn busy(job: RunningJob<Task>) -> Result<Outcome, BoxError> {
 
 async fn works_four_queues(connections: u32, jobs: u32) {
     let database = Database::new().await;
-    let client = client(&database, connections).await;
+    let client = database.client_at(&database.url, connections).await;
     let mut runner = Runner::new(client)
         .lease(LEASE)
         .retry_policy(uniqueue::RetryPolicy::fixed(Duration::from_millis(100)))
@@ -112,7 +106,7 @@ async fn works_four_queues(connections: u32, jobs: u32) {
         FROM {schema}.job WHERE attempt = 1 AND scheduled_at > created_at";
     // Due, promoted within a second, and then its turn behind others.
     assert!(database.number(late).await < 10_000, "{} ms late", database.number(late).await);
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -127,7 +121,7 @@ async fn a_pool_of_one_is_enough_for_four_queues_and_all_maintenance() {
 
 #[support::test]
 async fn an_application_that_holds_its_whole_pool_for_longer_than_a_lease_costs_no_job(database: Database) {
-    let client = client(&database, 2).await;
+    let client = database.client_at(&database.url, 2).await;
     let runner = quick(&client).lease(LEASE).worker(at_once).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).await.unwrap();
     until(&database, first.id(), JobState::Completed).await;

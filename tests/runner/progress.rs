@@ -15,18 +15,14 @@ async fn until_progress(database: &Database, id: JobId, progress: &Value) {
 
 #[support::test]
 async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(database: Database) {
-    let go_on = Arc::new(Semaphore::new(0));
-    let signal = go_on.clone();
-    let work = move |job: RunningJob<Task>| {
-        let go_on = signal.clone();
-        async move {
-            for done in 0..=500 {
-                job.progress(Progress::of(done, 1000));
-            }
-            go_on.acquire().await.unwrap().forget();
-            for done in 501..=1000 {
-                job.progress(Progress::of(done, 1000));
-            }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        for done in 0..=500 {
+            job.progress(Progress::of(done, 1000));
+        }
+        GATE.pass().await;
+        for done in 501..=1000 {
+            job.progress(Progress::of(done, 1000));
         }
     };
     database.start(quick(&database.client).worker(work)).await;
@@ -34,7 +30,7 @@ async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(datab
     assert_eq!(job.job.progress, None);
     until_progress(&database, job.id(), &json!({"done": 500, "total": 1000})).await;
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Running);
-    go_on.add_permits(1);
+    GATE.open(1);
     // What was new at the end came with the result: there is nothing to wait for.
     let row = until(&database, job.id(), JobState::Completed).await;
     let progress: Progress = serde_json::from_value(row.progress.unwrap()).unwrap();
@@ -68,30 +64,26 @@ async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended(database: D
 async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_anything(database: Database) {
     // Only the database rejects it: by a CHECK of the application.
     database.execute("ALTER TABLE {schema}.job ADD CHECK (progress IS NULL OR progress <> '13')").await;
-    let go_on = Arc::new(Semaphore::new(0));
-    let signal = go_on.clone();
-    let work = move |job: RunningJob<Task>| {
-        let go_on = signal.clone();
-        async move {
-            match job.args.n {
-                0 => job.progress("nul \0 inside"),
-                1 => job.progress(std::collections::HashMap::from([((1, 2), 3)])),
-                2 => job.progress(13),
-                n => job.progress(n),
-            }
-            go_on.acquire().await.unwrap().forget();
-            if job.args.n == 2 {
-                // Once more, to come with the result.
-                job.progress(0);
-                job.progress(13);
-            }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        match job.args.n {
+            0 => job.progress("nul \0 inside"),
+            1 => job.progress(HashMap::from([((1, 2), 3)])),
+            2 => job.progress(13),
+            n => job.progress(n),
+        }
+        GATE.pass().await;
+        if job.args.n == 2 {
+            // Once more, to come with the result.
+            job.progress(0);
+            job.progress(13);
         }
     };
     database.start(quick(&database.client).worker(work)).await;
     let jobs = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     until_progress(&database, jobs[3].id(), &json!(3)).await;
     until_progress(&database, jobs[4].id(), &json!(4)).await;
-    go_on.add_permits(5);
+    GATE.open(5);
     for (n, job) in jobs.iter().enumerate() {
         let row = until(&database, job.id(), JobState::Completed).await;
         assert_eq!((row.errors.len(), row.progress), (0, (n > 2).then(|| json!(n))));
@@ -100,16 +92,11 @@ async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_any
 
 #[support::test]
 async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(database: Database) {
-    let (reported, go_on) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
-    let signals = (reported.clone(), go_on.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (reported, go_on) = signals.clone();
-        async move {
-            go_on.acquire().await.unwrap().forget();
-            job.progress(job.args.n);
-            reported.notify_one();
-            job.stopped().await;
-        }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        GATE.pass().await;
+        job.progress(job.args.n);
+        job.stopped().await;
     };
     database.start(quick(&database.client).stop_timeout(Duration::ZERO).worker(work)).await;
     let locked = database.client.insert(Task { n: 1 }).await.unwrap();
@@ -117,10 +104,9 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(data
     for job in [&locked, &free] {
         until(&database, job.id(), JobState::Running).await;
     }
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT id FROM {schema}.job WHERE id = $1 FOR UPDATE");
-    sqlx::query(lock).bind(locked.id().as_uuid()).execute(&mut *open).await.unwrap();
-    go_on.add_permits(2);
+    let lock = format!("SELECT id FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", locked.id());
+    let open = database.begin(&lock).await;
+    GATE.open(2);
     until_progress(&database, free.id(), &json!(2)).await;
     assert_eq!(database.client.job(locked.id()).await.unwrap().unwrap().progress, None);
     open.commit().await.unwrap();
@@ -129,15 +115,11 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(data
 
 #[support::test]
 async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
-    let go_on = Arc::new(Semaphore::new(0));
-    let signal = go_on.clone();
-    let work = move |job: RunningJob<Task>| {
-        let go_on = signal.clone();
-        async move {
-            go_on.acquire().await.unwrap().forget();
-            job.progress("mine");
-            std::future::pending::<()>().await;
-        }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        GATE.pass().await;
+        job.progress("mine");
+        std::future::pending::<()>().await;
     };
     let runner = quick(&database.client)
         .stop_timeout(Duration::ZERO)
@@ -154,7 +136,7 @@ async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
     // Another run has it, of the same runner and with the same attempt's number.
     let take = format!("UPDATE {{schema}}.job SET run = 2, progress = '\"theirs\"' WHERE id = '{}'", taken.id());
     database.execute(&take).await;
-    go_on.add_permits(2);
+    GATE.open(2);
     // Both were to be stored in one statement.
     until_progress(&database, kept.id(), &json!("mine")).await;
     let row = database.client.job(taken.id()).await.unwrap().unwrap();
@@ -173,7 +155,7 @@ async fn connections_from_before_a_column_was_added_go_on_as_if_nothing_had_been
         let one = client.insert(key()).await.unwrap();
         let two = client.insert(key()).await.unwrap();
         assert!(two.duplicate && two.id() == one.id());
-        let many = client.insert_many([key(), job("b").unique_key(uniqueue::UniqueKey::raw("l"))]).await.unwrap();
+        let many = client.insert_many([key(), job("b").unique_key(UniqueKey::raw("l"))]).await.unwrap();
         assert!(many[0].duplicate && many[0].id() == one.id());
         client.job(one.id()).await.unwrap().unwrap();
         let replaced = client.insert(replace()).await.unwrap();

@@ -22,8 +22,7 @@ async fn start(database: &Database) -> RunnerHandle {
 
 /// Waits until a fetch hangs, for as long as this transaction is open.
 async fn hang(database: &Database) -> Transaction<'static, Postgres> {
-    let mut lock = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    let lock = database.begin("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE").await;
     eventually!(database.number(&format!("SELECT count(*) {HANGING}")).await > 0, "no fetch hangs");
     lock
 }
@@ -62,12 +61,9 @@ async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken(dat
 
 #[support::test]
 async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Database) {
-    let refuse = "CREATE SEQUENCE {schema}.refusals;
-        CREATE FUNCTION {schema}.not_yet() RETURNS trigger LANGUAGE plpgsql
-            AS $$ BEGIN RAISE EXCEPTION 'not yet, %', nextval('{schema}.refusals'); END $$;
-        CREATE TRIGGER not_yet BEFORE UPDATE ON {schema}.job FOR EACH ROW
-            WHEN (OLD.state = 'running' AND NEW.state = 'available') EXECUTE FUNCTION {schema}.not_yet()";
-    sqlx::raw_sql(database.sql(refuse)).execute(database.pool()).await.unwrap();
+    database.execute("CREATE SEQUENCE {schema}.refusals").await;
+    let refuse = "RAISE EXCEPTION 'not yet, %', nextval('{schema}.refusals');";
+    database.trigger("BEFORE UPDATE", "OLD.state = 'running' AND NEW.state = 'available'", refuse).await;
     let runner = start(&database).await;
     let lock = hang(&database).await;
     let lost = lost(&database, &runner).await;
@@ -77,7 +73,7 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Datab
     // A sequence keeps its numbers when a transaction fails.
     eventually!(database.number("SELECT last_value FROM {schema}.refusals").await > 2, "it is not tried again");
     assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Available);
-    database.execute("DROP FUNCTION {schema}.not_yet CASCADE").await;
+    database.drop_trigger().await;
     until(&database, endless.id(), JobState::Running).await;
     let row = until(&database, lost, JobState::Available).await;
     assert_eq!((row.attempt, row.errors.len()), (0, 0));
@@ -94,7 +90,7 @@ async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile(database: Dat
     tokio::time::sleep(Duration::from_millis(50)).await;
     break_off(&database).await;
     lock.rollback().await.unwrap();
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     let row = database.client.job(lost).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
 }
@@ -112,9 +108,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
         let runner = runner.lease(LEASE).worker(at_once).start().await.unwrap();
         let lock = hang(&database).await;
         break_off(&database).await;
-        let lock_more = database.sql(&format!("LOCK TABLE {locked} IN ACCESS EXCLUSIVE MODE"));
-        let mut more = database.pool().begin().await.unwrap();
-        sqlx::query(lock_more).execute(&mut *more).await.unwrap();
+        let more = database.begin(&format!("LOCK TABLE {locked} IN ACCESS EXCLUSIVE MODE")).await;
         lock.rollback().await.unwrap();
         eventually!(database.number(&format!("SELECT count(*) {LOOKING}")).await > 0, "no fetch looks for lost jobs");
         let began = Instant::now();

@@ -4,27 +4,23 @@ use super::until;
 use support::prelude::*;
 
 /// A worker that fails when told to.
-fn failing(fail: Arc<Notify>, started: Arc<Notify>) -> impl uniqueue::Worker<Task> {
-    move |job: RunningJob<Task>| {
-        let (fail, started) = (fail.clone(), started.clone());
-        async move {
-            started.notify_one();
-            fail.notified().await;
-            Outcome::retry(Duration::from_secs(3600), format!("attempt {}", job.attempt()))
-        }
+fn failing(gate: &'static Gate) -> impl Worker<Task> {
+    move |job: RunningJob<Task>| async move {
+        gate.pass().await;
+        Outcome::retry(Duration::from_secs(3600), format!("attempt {}", job.attempt()))
     }
 }
 
 #[support::test]
 async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database) {
-    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
+    static GATE: Gate = Gate::closed();
+    database.start(quick(&database.client).worker(failing(&GATE))).await;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).until_start();
     let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     assert!(database.client.holder("k").await.unwrap().is_none());
     // Faktory: with the start policy a job that fails does not try to retake the lock.
-    fail.notify_one();
+    GATE.open(1);
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     assert!(!database.client.insert(job("other").unique_key(key())).await.unwrap().duplicate);
@@ -32,12 +28,12 @@ async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database)
 
 #[support::test]
 async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database) {
-    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
+    static GATE: Gate = Gate::closed();
+    database.start(quick(&database.client).worker(failing(&GATE))).await;
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     assert!(database.client.holder("k").await.unwrap().is_none(), "Queued does not cover running");
-    fail.notify_one();
+    GATE.open(1);
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(row.claims);
     assert!(database.client.insert(job("other").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
@@ -45,17 +41,17 @@ async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database
 
 #[support::test]
 async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(database: Database) {
-    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
+    static GATE: Gate = Gate::closed();
+    database.start(quick(&database.client).worker(failing(&GATE))).await;
     for (n, on_reentry, state) in
         [(1, OnReentry::GoOn, JobState::Retryable), (2, OnReentry::Discard, JobState::Discarded)]
     {
         let key = || UniqueKey::raw(format!("k{n}")).on_reentry(on_reentry);
         let first = database.client.insert(Task { n }).unique_key(key()).await.unwrap();
-        tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+        GATE.begun(1).await;
         let second = database.client.insert(job("other").unique_key(key())).await.unwrap();
         assert!(!second.duplicate);
-        fail.notify_one();
+        GATE.open(1);
         let row = until(&database, first.id(), state).await;
         assert!(!row.claims);
         let last = row.errors.last().unwrap();
@@ -66,13 +62,13 @@ async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(databas
 
 #[support::test]
 async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(database: Database) {
-    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
+    static GATE: Gate = Gate::closed();
+    database.start(quick(&database.client).worker(failing(&GATE))).await;
     let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     let mut rival = database.pool().begin().await.unwrap();
     database.client.insert(job("rival").unique_key(UniqueKey::raw("k"))).tx(&mut rival).await.unwrap();
-    fail.notify_one();
+    GATE.open(1);
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.commit().await.unwrap();
@@ -80,49 +76,44 @@ async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(databa
 
 #[support::test]
 async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
-    let (fail, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    database.start(quick(&database.client).worker(failing(fail.clone(), started.clone()))).await;
+    static GATE: Gate = Gate::closed();
+    database.start(quick(&database.client).worker(failing(&GATE))).await;
     let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
     let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     let mut rival = database.pool().begin().await.unwrap();
     database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
-    fail.notify_one();
+    GATE.open(1);
     let row = until(&database, first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.rollback().await.unwrap();
     // The next change of state takes the free claim.
     database.client.retry([first.id()]).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    fail.notify_one();
+    GATE.begun(1).await;
+    GATE.open(1);
     until(&database, first.id(), JobState::Retryable).await;
     assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
 }
 
 #[support::test]
 async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_result(database: Database) {
-    let (go_on, started) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (go_on.clone(), started.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (go_on, started) = signals.clone();
-        async move {
-            if job.args.n == 1 {
-                started.notify_one();
-                go_on.notified().await;
-            }
+    static GATE: Gate = Gate::closed();
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 1 {
+            GATE.pass().await;
         }
     };
     database.start(quick(&database.client).worker(work)).await;
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(Duration::from_secs(60));
     let holder = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    GATE.begun(1).await;
     database.pass(Duration::from_secs(60)).await;
     let mut open = database.pool().begin().await.unwrap();
     let next = database.client.insert(job("next").unique_key(key())).tx(&mut open).await.unwrap();
     assert!(!next.duplicate);
     // The holder's row is locked until that transaction ends. It ends now, together with others.
     let others = database.client.insert_many((2..50).map(|n| Task { n })).await.unwrap();
-    go_on.notify_one();
+    GATE.open(1);
     for other in others {
         until(&database, other.id(), JobState::Completed).await;
     }
@@ -152,8 +143,7 @@ async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted(database: Dat
 async fn r6_entering_the_mask_at_completion_never_fails(database: Database) {
     let only_completed = || UniqueKey::raw("k").states([JobState::Completed]);
     let runner = quick(&database.client).worker(at_once).start().await.unwrap();
-    let answers =
-        database.client.insert_many((0..20).map(|n| uniqueue::NewJob::from(Task { n }).unique_key(only_completed())));
+    let answers = database.client.insert_many((0..20).map(|n| NewJob::from(Task { n }).unique_key(only_completed())));
     for answer in answers.await.unwrap() {
         if !answer.duplicate {
             until(&database, answer.id(), JobState::Completed).await;

@@ -26,15 +26,8 @@ async fn start(client: &Client, queues: &[&str], lease: u64) -> RunnerHandle {
 
 /// A trigger that does something when a job about which the condition is true is started.
 async fn at_start(database: &Database, about: &str, what: &str) {
-    let function = format!(
-        "CREATE FUNCTION {{schema}}.at_start() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {what} RETURN NEW; END $$"
-    );
-    database.execute(&function).await;
-    let trigger = format!(
-        "CREATE TRIGGER at_start BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
-        WHEN (NEW.state = 'running' AND OLD.state <> 'running' AND ({about})) EXECUTE FUNCTION {{schema}}.at_start()"
-    );
-    database.execute(&trigger).await;
+    let about = format!("NEW.state = 'running' AND OLD.state <> 'running' AND ({about})");
+    database.trigger("BEFORE UPDATE", &about, what).await;
 }
 
 async fn completed(database: &Database, jobs: i64) {
@@ -54,7 +47,7 @@ async fn a_job_whose_start_a_trigger_refuses_holds_up_no_other_and_starts_when_i
         insert(&database, "a", 30..35).await;
         completed(&database, 44).await;
         assert_eq!(database.text(LEFT).await, "available 0");
-        database.execute("DROP TRIGGER at_start ON {schema}.job").await;
+        database.drop_trigger().await;
         completed(&database, 45).await;
         runner.stop().await.unwrap();
     }
@@ -162,8 +155,7 @@ async fn a_limited_queue_is_worked_whatever_the_role_s_default_isolation_is() {
         let options: PgConnectOptions = database.url.parse().unwrap();
         let options = options.options([("default_transaction_isolation", level)]);
         let pool = PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap();
-        let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
-        let runner = start(&client, &["a", "b"], 20).await;
+        let runner = start(&database.client_over(pool), &["a", "b"], 20).await;
         completed(&database, 40).await;
         runner.stop().await.unwrap();
     }
@@ -208,9 +200,8 @@ async fn many_large_jobs_on_a_slow_network_hold_up_small_ones_for_less_than_a_le
     insert(&database, "a", 24..30).await;
     insert(&database, "b", 100..110).await;
     let pool = PgPoolOptions::new().connect_lazy_with(slow_network(&database.url, 8_000_000).await.parse().unwrap());
-    let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
     let began = Instant::now();
-    let runner = start(&client, &["a", "b"], LEASE).await;
+    let runner = start(&database.client_over(pool), &["a", "b"], LEASE).await;
     let small = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND length(args::text) < 1000";
     database.until(small, 16).await;
     println!("the small ones ran within {:.1?}, with a lease of {LEASE} s", began.elapsed());

@@ -5,20 +5,9 @@ use support::prelude::*;
 
 /// A trigger of the application: jobs that it is `about` cannot end.
 async fn refuse(database: &Database, about: &str, code: &str) {
-    let function = format!(
-        "CREATE FUNCTION {{schema}}._refuse() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '{code}'; END $$"
-    );
-    database.execute(&function).await;
-    let trigger = format!(
-        "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
-        WHEN (NEW.state IN ('completed', 'discarded') AND ({about})) EXECUTE FUNCTION {{schema}}._refuse()"
-    );
-    database.execute(&trigger).await;
-}
-
-async fn allow(database: &Database) {
-    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    let refuse = format!("RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '{code}';");
+    let about = format!("NEW.state IN ('completed', 'discarded') AND ({about})");
+    database.trigger("BEFORE UPDATE", &about, &refuse).await;
 }
 
 const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
@@ -40,7 +29,7 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
         let work = move |_: RunningJob<Task>| async move { Outcome::Complete { output: output.map(Value::from) } };
         let runner = runner.worker(work).start().await.unwrap();
         database.until(COMPLETED, 499).await;
-        allow(&database).await;
+        database.drop_trigger().await;
         let row = until(&database, jobs[13].id(), JobState::Completed).await;
         assert_eq!(!row.errors.is_empty(), has_failed, "{:?}", row.errors);
         runner.stop().await.unwrap();
@@ -57,15 +46,14 @@ async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept(database: 
     let mut events = database.client.events();
     let retention = Retention::default().completed(Duration::ZERO);
     let runner = database.runner().queue("default", 100).retention(retention);
-    let runner = runner.prune_interval(Duration::from_millis(20)).worker(at_once);
-    let runner = runner.start().await.unwrap();
+    let runner = runner.prune_interval(Duration::from_millis(20)).worker(at_once).start().await.unwrap();
     let row = until(&database, jobs[13].id(), JobState::Completed).await;
     assert_eq!(row.errors.len(), 0);
     database.execute("DELETE FROM {schema}.mine").await;
     database.until("SELECT count(*) FROM {schema}.job", 0).await;
     runner.stop().await.unwrap();
     let mut completed = 0;
-    while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.recv()).await {
+    while let Ok(Some(event)) = timeout(Duration::ZERO, events.recv()).await {
         completed += usize::from(event.happened == Happened::Completed);
     }
     assert_eq!(completed, 100);
@@ -73,39 +61,32 @@ async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept(database: 
 
 /// A runner whose jobs end all together, when they may: many that the database refuses, and then some that it would
 /// take.
-async fn many_and_then_some(database: &Database) -> (RunnerHandle, Arc<Semaphore>) {
+async fn many_and_then_some(database: &Database, gate: &'static Gate) -> RunnerHandle {
     refuse(database, "(NEW.args->>'n')::integer < 600", "P0001").await;
-    let (started, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-    let signals = (Arc::clone(&started), Arc::clone(&go_on));
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        async move {
-            started.add_permits(1);
-            go_on.acquire().await.unwrap().forget();
-        }
-    };
+    let work = move |_: RunningJob<Task>| gate.pass();
     database.client.insert_many((0..620).map(|n| Task { n })).await.unwrap();
     let runner = Runner::new(database.client.clone()).queue("default", 620).lease(Duration::from_secs(2)).worker(work);
     let runner = runner.start().await.unwrap();
-    tokio::time::timeout(WAIT, started.acquire_many(620)).await.expect("all begin").unwrap().forget();
-    (runner, go_on)
+    gate.begun(620).await;
+    gate.open(620);
+    runner
 }
 
 #[support::test]
 async fn hundreds_of_refused_results_hold_up_those_behind_them_for_moments_only(database: Database) {
-    let (runner, go_on) = many_and_then_some(&database).await;
-    go_on.add_permits(620);
+    static GATE: Gate = Gate::closed();
+    let runner = many_and_then_some(&database, &GATE).await;
     database.until(COMPLETED, 20).await;
-    allow(&database).await;
+    database.drop_trigger().await;
     runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_stop_records_what_comes_behind_hundreds_of_refused_results(database: Database) {
-    let (runner, go_on) = many_and_then_some(&database).await;
-    go_on.add_permits(620);
+    static GATE: Gate = Gate::closed();
+    let runner = many_and_then_some(&database, &GATE).await;
     let stopping = runner.stop_within(Duration::from_secs(1));
-    tokio::time::timeout(WAIT, stopping).await.expect("the stop ends").unwrap();
+    timeout(WAIT, stopping).await.expect("the stop ends").unwrap();
     assert_eq!(database.number(COMPLETED).await, 20);
 }
 
@@ -124,7 +105,7 @@ async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
         let runner = Runner::new(database.client.clone()).queue("default", 500).lease(Duration::from_secs(2));
         let runner = runner.stop_timeout(Duration::from_secs(1)).worker(work).start().await.unwrap();
         eventually!(runs.load(Ordering::SeqCst) >= 500);
-        tokio::time::timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
+        timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
         let left = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
         assert_eq!(left, if about == "true" { 500 } else { 1 });
     }
@@ -156,6 +137,6 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
         assert!(seen_at.elapsed() < WAIT, "nothing runs");
     }
     assert!((20_000..MOST).contains(&seen), "{seen}");
-    allow(&database).await;
+    database.drop_trigger().await;
     eventually!(database.number(COMPLETED).await >= i64::from(JOBS), "{} jobs ran", runs.load(Ordering::SeqCst));
 }

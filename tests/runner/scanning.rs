@@ -1,6 +1,5 @@
 //! Fetches past many jobs that cannot run.
 
-use super::{until, until_idle};
 use support::prelude::*;
 use support::wanted;
 
@@ -26,7 +25,7 @@ async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc:
 }
 
 async fn next(works: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
-    tokio::time::timeout(WAIT, works.recv()).await.expect("a job worked").unwrap()
+    timeout(WAIT, works.recv()).await.expect("a job worked").unwrap()
 }
 
 #[support::test]
@@ -69,71 +68,12 @@ async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once(database: D
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind = 'other' AND attempt > 0").await, 0);
 }
 
-#[derive(Debug, Deserialize, Job, Serialize)]
-#[job(kind = "other")]
-struct Other {
-    n: u32,
-}
-
-/// Answers whether a job's worker sees it as its row has it, and with both.
-async fn compare<J: Job>(job: RunningJob<J>) -> Result<Outcome, BoxError> {
-    let row = job.client().job(job.id()).await?.expect("the job");
-    let (seen, stored) = (serde_json::to_value(job.row())?, serde_json::to_value(row)?);
-    Ok(Outcome::complete_with((seen == stored, seen, stored))?)
-}
-
-/// Answers of jobs of all sorts whether their worker sees them as their rows have them: a runner that meets them when
-/// it starts, or one that is told of them.
-async fn compare_all(is_told: bool) {
-    let database = Database::new().await;
-    let start = || {
-        let runner = quick(&database.client).queue("urgent", 2).poll_interval(Duration::from_secs(3_600));
-        runner.worker(compare::<Task>).worker(compare::<Other>).start()
-    };
-    let mut runner = None;
-    if is_told {
-        runner = Some(start().await.unwrap());
-        until_idle(&database).await;
-    }
-    let policy = || UniquePolicy::new().by_args();
-    let later = OffsetDateTime::now_utc() - time::Duration::HOUR;
-    let mut jobs = vec![NewJob::from(Task { n: 1 })];
-    jobs.push(NewJob::from(Task { n: 2 }).priority(-7).max_attempts(3).queue("urgent").scheduled_at(later));
-    jobs.push(NewJob::from(Task { n: 3 }).unique(policy()).meta("tenant", "a"));
-    jobs.push(NewJob::from(Task { n: 4 }).unique(policy().period(Duration::from_secs(60))));
-    jobs.push(NewJob::from(Task { n: 5 }).unique(policy().until_start()));
-    // Comes to its claim's states when it is fetched.
-    jobs.push(NewJob::from(Task { n: 8 }).unique_key(UniqueKey::raw("k").states([JobState::Running])));
-    jobs.push(NewJob::from(Other { n: 6 }));
-    jobs.push(NewJob::from(Other { n: 7 }).queue("urgent"));
-    let mut tx = database.pool().begin().await.unwrap();
-    let jobs = database.client.insert_many(jobs).tx(&mut tx).await.unwrap();
-    let scars = r#"UPDATE {schema}.job SET errors = '[{"attempt": 1, "at": "2026-01-01T00:00:00Z", "error": "no"}]',
-        attempt = 1, output = '1', progress = '{"done": 1}' WHERE id = '{id}'"#;
-    let scars = database.sql(&scars.replace("{id}", &jobs[0].id().to_string()));
-    sqlx::raw_sql(scars).execute(&mut *tx).await.unwrap();
-    tx.commit().await.unwrap();
-    let runner = match runner {
-        Some(runner) => runner,
-        None => start().await.unwrap(),
-    };
-    for job in jobs {
-        let output = until(&database, job.id(), JobState::Completed).await.output.unwrap();
-        assert_eq!(output[0], true, "{:#}\n{:#}", output[1], output[2]);
-    }
-    runner.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_worker_sees_its_job_as_the_row_has_it_the_usual_and_the_unusual() {
-    compare_all(false).await;
-    compare_all(true).await;
-}
+const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
 
 /// The jobs that a fetch takes from a queue, by their numbers.
 async fn taken(database: &Database, connection: &mut PgConnection, slots: i64) -> String {
     let look = format!(
-        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', 1, false,
+        "EXECUTE prepared_fetch ('{RUNNER}', '{}', '{{task}}', 1, false,
             '{{}}', '{{}}', '{{}}', '{{}}', NULL)",
         wanted(&[("default", slots)])
     );
@@ -150,9 +90,7 @@ async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_b
         FROM (VALUES (1, 'task', 'default'), (2, 'task', 'default'), (3, 'task', 'default'),
             (4, 'other', 'default'), (5, 'task', 'elsewhere')) AS j (n, kind, queue)";
     database.execute(jobs).await;
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{default}', now() + interval '1 hour', true)";
-    database.execute(runner).await;
+    database.enter_runner(RUNNER.parse().unwrap(), "a", "{default}").await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "fetch").await;
     assert_eq!(taken(&database, &mut connection, 2).await, "2 3");
@@ -182,15 +120,13 @@ async fn a_fetch_goes_on_behind_the_cursor_in_the_queues_that_it_has_and_from_th
         SELECT {schema}.new_job_id(), 'task', queue, timestamptz '2026-01-01' + n * interval '1 hour'
         FROM generate_series(1, 3) AS n, unnest(ARRAY['placed', 'other']) AS queue";
     database.execute(jobs).await;
-    let runner = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('00000000-0000-7000-8000-000000000001', 'a', '{placed,other}', now() + interval '1 hour', true)";
-    database.execute(runner).await;
+    database.enter_runner(RUNNER.parse().unwrap(), "a", "{placed,other}").await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "fetch").await;
     let second = "SELECT id::text FROM {schema}.job WHERE queue = 'placed' ORDER BY scheduled_at OFFSET 1 LIMIT 1";
     let second = database.text(second).await;
     let onward = format!(
-        "EXECUTE prepared_fetch ('00000000-0000-7000-8000-000000000001', '{}', '{{task}}', 1, false,
+        "EXECUTE prepared_fetch ('{RUNNER}', '{}', '{{task}}', 1, false,
             '{{placed}}', '{{0}}', ARRAY[timestamptz '2026-01-01 02:00'], '{{{second}}}', NULL)",
         wanted(&[("placed", 5), ("other", 2)])
     );

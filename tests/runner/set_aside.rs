@@ -1,8 +1,6 @@
 //! Results set aside after a lock timeout: they do not delay other results, and delay each other only for a moment.
 //! A statement that times out in the client ends in the server as well.
 
-use sqlx::{Postgres, Transaction};
-
 use super::line::{connections, named};
 use super::until;
 use support::prelude::*;
@@ -10,54 +8,37 @@ use support::prelude::*;
 const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
 
 /// A runner of so many jobs, which all run, and end when they may.
-async fn running(database: &Database, jobs: u32) -> (RunnerHandle, Arc<Semaphore>) {
-    let go_on = Arc::new(Semaphore::new(0));
-    let gate = Arc::clone(&go_on);
-    let work = move |_: RunningJob<Task>| {
-        let gate = Arc::clone(&gate);
-        async move { gate.acquire().await.unwrap().forget() }
-    };
+async fn running(database: &Database, jobs: u32, gate: &'static Gate) {
+    let work = move |_: RunningJob<Task>| gate.pass();
     database.client.insert_many((0..jobs).map(|n| Task { n })).await.unwrap();
-    let runner = Runner::new(database.client.clone()).queue("default", jobs as usize).worker(work);
-    let runner = runner.start().await.unwrap();
+    database.start(database.runner().queue("default", jobs as usize).worker(work)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", jobs.into()).await;
-    (runner, go_on)
-}
-
-async fn lock(database: &Database, rows: &str) -> Transaction<'static, Postgres> {
-    let mut open = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql(&format!("{rows} FOR UPDATE"))).execute(&mut *open).await.unwrap();
-    open
 }
 
 #[support::test]
 async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_is_in_the_way_of(database: Database) {
-    for statement in [
-        "CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n",
-        "CREATE FUNCTION {schema}.count_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-            UPDATE {schema}.tenant SET done = done + 1 WHERE n = (NEW.args->>'n')::integer; RETURN NULL; END $$",
-        "CREATE TRIGGER count_done AFTER UPDATE ON {schema}.job FOR EACH ROW
-            WHEN (NEW.state = 'completed') EXECUTE FUNCTION {schema}.count_done()",
-    ] {
-        database.execute(statement).await;
-    }
-    let (runner, go_on) = running(&database, 100).await;
-    let open = lock(&database, "SELECT n FROM {schema}.tenant WHERE n IN (13, 77)").await;
-    go_on.add_permits(100);
+    static GATE: Gate = Gate::closed();
+    let table = "CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n";
+    database.execute(table).await;
+    let count = "UPDATE {schema}.tenant SET done = done + 1 WHERE n = (NEW.args->>'n')::integer;";
+    database.trigger("AFTER UPDATE", "NEW.state = 'completed'", count).await;
+    running(&database, 100, &GATE).await;
+    let open = database.begin("SELECT n FROM {schema}.tenant WHERE n IN (13, 77) FOR UPDATE").await;
+    GATE.open(100);
     database.until(COMPLETED, 98).await;
     open.rollback().await.unwrap();
     database.until(COMPLETED, 100).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for_moments_only(database: Database) {
     // The longest wait of a result that waits aside, and several times what all the others take.
     const ENOUGH: Duration = Duration::from_secs(12);
-    let (runner, go_on) = running(&database, 800).await;
-    let all_but_one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' <> '790'").await;
-    let one = lock(&database, "SELECT id FROM {schema}.job WHERE args->>'n' = '790'").await;
-    go_on.add_permits(800);
+    static GATE: Gate = Gate::closed();
+    running(&database, 800, &GATE).await;
+    let all_but_one = database.begin("SELECT id FROM {schema}.job WHERE args->>'n' <> '790' FOR UPDATE").await;
+    let one = database.begin("SELECT id FROM {schema}.job WHERE args->>'n' = '790' FOR UPDATE").await;
+    GATE.open(800);
     // So long that each waits its longest between two tries.
     tokio::time::sleep(Duration::from_secs(8)).await;
     one.rollback().await.unwrap();
@@ -66,7 +47,6 @@ async fn hundreds_of_results_that_wait_for_locks_keep_one_whose_lock_is_gone_for
     assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
     all_but_one.rollback().await.unwrap();
     database.until(COMPLETED, 800).await;
-    runner.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -74,15 +54,11 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     const LEASE: Duration = Duration::from_secs(2);
     let database = Database::new().await;
     let client = named(&database).await;
-    let go_on = Arc::new(Semaphore::new(0));
-    let gate = Arc::clone(&go_on);
-    let work = move |job: RunningJob<Task>| {
-        let gate = Arc::clone(&gate);
-        async move {
-            // While the table is locked, and after.
-            gate.acquire_many(job.args.n).await.unwrap().forget();
-            job.progress("on its way");
-        }
+    static GO_ON: Semaphore = Semaphore::const_new(0);
+    let work = async |job: RunningJob<Task>| {
+        // While the table is locked, and after.
+        GO_ON.acquire_many(job.args.n).await.unwrap().forget();
+        job.progress("on its way");
     };
     let runner = quick(&client).lease(LEASE).poll_interval(Duration::from_millis(10)).worker(work);
     let runner = runner.start().await.unwrap();
@@ -92,10 +68,8 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     for job in [&ends_meanwhile, &ends_after] {
         until(&database, job.id(), JobState::Running).await;
     }
-    let mut rebuild = database.pool().begin().await.unwrap();
-    let lock = database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE");
-    sqlx::raw_sql(lock).execute(&mut *rebuild).await.unwrap();
-    go_on.add_permits(1);
+    let rebuild = database.begin("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE").await;
+    GO_ON.add_permits(1);
     let began = Instant::now();
     let mut most = 0;
     while began.elapsed() < LEASE * 3 {
@@ -104,7 +78,7 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     }
     rebuild.rollback().await.unwrap();
     assert!(most <= 7, "one of the pool, two that stand, up to four for fetches and results: {most}");
-    go_on.add_permits(100);
+    GO_ON.add_permits(100);
     for job in [ends_meanwhile, ends_after] {
         let row = until(&database, job.id(), JobState::Completed).await;
         assert_eq!((row.attempt, row.worker, row.errors.len()), (1, Some(id), 0));

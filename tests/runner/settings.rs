@@ -26,7 +26,7 @@ async fn settings_longer_than_any_clock_goes_are_a_hundred_years(database: Datab
     until_sent("_fetch_jobs", 1).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
 

@@ -11,23 +11,6 @@ pub(super) fn endless() -> (impl uniqueue::Worker<Task> + Clone, Arc<Notify>) {
 }
 
 #[support::test]
-async fn a_stop_finishes_what_runs_and_fetches_no_more(database: Database) {
-    let (work, started, go_on) = held_up();
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let running = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let stopping = tokio::spawn(runner.stop());
-    let late = database.client.insert(Task { n: 2 }).await.unwrap();
-    // For both, since a fetch that was under way at the stop may have taken the late one, too.
-    go_on.add_permits(2);
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
-    let running = database.client.job(running.id()).await.unwrap().unwrap();
-    assert_eq!(running.state, JobState::Completed);
-    let late = database.client.job(late.id()).await.unwrap().unwrap();
-    assert_ne!(late.state, JobState::Running);
-}
-
-#[support::test]
 async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run(database: Database) {
     async fn held(database: &Database, wanted: fn(i64) -> bool) {
         let held = "SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL";
@@ -37,7 +20,7 @@ async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run(database: Dat
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     // Some leases are held and others are being taken: none of either may be left.
     held(&database, |services| services > 0).await;
     let stopping = tokio::spawn(runner.stop());
@@ -47,7 +30,7 @@ async fn a_stop_gives_maintenance_up_while_its_last_jobs_still_run(database: Dat
     held(&database, |services| services == 0).await;
     assert!(!stopping.is_finished());
     go_on.add_permits(1);
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
 
@@ -56,8 +39,8 @@ async fn a_stop_that_runs_out_of_time_gives_jobs_back_without_using_up_the_attem
     let (work, started) = endless();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
 }
@@ -68,9 +51,9 @@ async fn r16_a_job_in_order_that_a_stop_interrupts_keeps_the_head_of_its_group(d
     let line = |n| NewJob::from(Task { n }).group("line").in_order();
     let first = database.client.insert(line(1)).await.unwrap().id();
     let runner = quick(&database.client).stop_timeout(Duration::from_millis(50)).worker(work).start().await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     database.client.insert(line(2).priority(100)).await.unwrap();
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let row = database.client.job(first).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.errors.len()), (JobState::Available, 0, 0));
     let next = "SELECT count(*) FROM {schema}.fetch_jobs(ARRAY['default'], 'w', 10) AS f WHERE f.args ->> 'n' = '1'";
@@ -103,7 +86,7 @@ async fn stop_while_a_lease_is_taken() -> bool {
     // Long enough for the stop to reach the services, and no more than they wait for a lock.
     tokio::time::sleep(Duration::from_millis(50)).await;
     open.rollback().await.unwrap();
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE holder IS NOT NULL").await, 0);
     database.number("SELECT count(*) FROM {schema}.maintenance").await == 1
 }
@@ -146,8 +129,7 @@ async fn stop_while_a_fetch_hangs() -> Option<f64> {
     let runner = Runner::new(database.client.clone()).queue("default", 1).worker(work).start().await.unwrap();
     // Until it fetches ahead.
     eventually!(runs.load(Ordering::SeqCst) >= 100);
-    let mut lock = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE")).execute(&mut *lock).await.unwrap();
+    let lock = database.begin("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE").await;
     is_locked.store(true, Ordering::SeqCst);
     // One job after another, until there is room for a fetch.
     eventually!(
@@ -167,33 +149,12 @@ async fn stop_while_a_fetch_hangs() -> Option<f64> {
     let share = (busy() - busy_before).div_duration_f64(begun.elapsed());
     assert!(!stopping.is_finished());
     lock.rollback().await.unwrap();
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     let completed = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await;
     assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
     let waiting = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
     assert_eq!(completed + database.number(waiting).await, 2_000);
     (in_hand > 1).then_some(share)
-}
-
-#[support::test]
-async fn a_stop_under_load_loses_no_attempt_and_no_result(database: Database) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let work = move |_: RunningJob<Task>| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async {}
-    };
-    database.client.insert_many((0..2000).map(|n| Task { n })).await.unwrap();
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    while runs.load(Ordering::SeqCst) < 300 {
-        tokio::task::yield_now().await;
-    }
-    runner.stop().await.unwrap();
-    let completed =
-        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1").await;
-    let waiting = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await;
-    assert_eq!(completed, i64::from(runs.load(Ordering::SeqCst)));
-    assert_eq!(completed + waiting, 2000);
 }
 
 #[support::test]
@@ -207,12 +168,10 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
         .await
         .unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
-    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
+    let open = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
     go_on.add_permits(1);
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     // The statement that was given up waits for the row no more.
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
     database.until(waits, 0).await;
@@ -220,66 +179,55 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!(row.state, JobState::Running);
-    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(at_once);
-    let next = next.start().await.unwrap();
+    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(at_once).start().await.unwrap();
     let row = super::until(&database, job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2);
     next.stop().await.unwrap();
 }
 
-/// Waits until no runner is left in the database.
-async fn until_gone(database: &Database) {
-    database.until("SELECT count(*) FROM {schema}.runner", 0).await;
-}
+const RUNNERS: &str = "SELECT count(*) FROM {schema}.runner";
 
 #[support::test]
 async fn a_stop_that_nobody_waits_for_any_more_goes_on_to_its_end(database: Database) {
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).worker(work.clone()).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(20), runner.stop()).await.is_err());
+    timeout(WAIT, started.notified()).await.unwrap();
+    assert!(timeout(Duration::from_millis(20), runner.stop()).await.is_err());
     go_on.add_permits(1);
-    until_gone(&database).await;
+    database.until(RUNNERS, 0).await;
     assert_eq!(database.client.job(first.id()).await.unwrap().unwrap().state, JobState::Completed);
     // The same for a runner that runs until a signal, when its future is dropped.
     let running = tokio::spawn(quick(&database.client).worker(work).run_until(std::future::pending()));
     let second = database.client.insert(Task { n: 2 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     running.abort();
     go_on.add_permits(1);
-    until_gone(&database).await;
+    database.until(RUNNERS, 0).await;
     assert_eq!(database.client.job(second.id()).await.unwrap().unwrap().state, JobState::Completed);
 }
 
 #[support::test]
 async fn the_clock_of_a_stop_runs_while_a_fetch_hangs(database: Database) {
-    let (started, told) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (started.clone(), told.clone());
-    let work = move |job: RunningJob<Task>| {
-        let (started, told) = signals.clone();
-        async move {
-            started.notify_one();
-            job.stopped().await;
-            told.notify_one();
-        }
+    static STARTED: Notify = Notify::const_new();
+    static TOLD: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        STARTED.notify_one();
+        job.stopped().await;
+        TOLD.notify_one();
     };
     // Shorter than the lease, which is how long a fetch may hang.
     let runner = quick(&database.client).poll_interval(Duration::from_millis(10)).worker(work).start().await.unwrap();
     database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let mut migration = database.pool().begin().await.unwrap();
-    sqlx::raw_sql(database.sql("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE"))
-        .execute(&mut *migration)
-        .await
-        .unwrap();
+    timeout(WAIT, STARTED.notified()).await.unwrap();
+    let migration = database.begin("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE").await;
     database.until_waits_for("job").await;
     let began = Instant::now();
     let stopping = tokio::spawn(runner.stop_within(Duration::from_millis(100)));
-    tokio::time::timeout(WAIT, told.notified()).await.unwrap();
+    timeout(WAIT, TOLD.notified()).await.unwrap();
     assert!(began.elapsed() < Duration::from_secs(5), "told to stop after {:?}", began.elapsed());
     migration.rollback().await.unwrap();
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
 }
 
 #[support::test]
@@ -287,14 +235,12 @@ async fn a_stop_tries_what_waits_aside_once_more_however_long_its_turn_was_to_co
     let (work, started, go_on) = held_up();
     let runner = quick(&database.client).stop_grace(Duration::from_millis(100)).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT id FROM {schema}.job FOR UPDATE");
-    sqlx::query(lock).execute(&mut *open).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
+    let open = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
     go_on.add_permits(1);
     // Until the result waits for a second and more between its tries.
     tokio::time::sleep(Duration::from_millis(2_300)).await;
     open.rollback().await.unwrap();
-    tokio::time::timeout(WAIT, runner.stop_within(Duration::from_millis(100))).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop_within(Duration::from_millis(100))).await.unwrap().unwrap();
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Completed);
 }

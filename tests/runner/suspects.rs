@@ -6,36 +6,25 @@ use support::prelude::*;
 struct Jobs {
     database: Database,
     started: mpsc::UnboundedReceiver<u32>,
-    leave: Arc<Semaphore>,
+    gate: &'static Gate,
     runner: RunnerHandle,
 }
 
 impl Jobs {
     /// A runner with many slots, whose jobs wait for leave. Of the jobs with these numbers each has crashed so often.
-    async fn new(jobs: &[(u32, i16)]) -> Self {
+    async fn new(jobs: &[(u32, i16)], gate: &'static Gate) -> Self {
         let database = Database::new().await;
         for (n, crashes) in jobs {
             let id = database.client.insert(Task { n: *n }).await.unwrap().id();
             database.execute(&format!("UPDATE {{schema}}.job SET crashes = {crashes} WHERE id = '{id}'")).await;
         }
         let (starts, started) = mpsc::unbounded_channel();
-        let leave = Arc::new(Semaphore::new(0));
-        let gate = Arc::clone(&leave);
         let work = move |job: RunningJob<Task>| {
-            let (starts, gate) = (starts.clone(), Arc::clone(&gate));
-            async move {
-                let _ = starts.send(job.args.n);
-                gate.acquire().await.unwrap().forget();
-            }
+            let _ = starts.send(job.args.n);
+            gate.pass()
         };
-        let runner = quick(&database.client)
-            .worker(work)
-            .stop_timeout(Duration::ZERO)
-            .stop_grace(Duration::ZERO)
-            .start()
-            .await
-            .unwrap();
-        Self { database, started, leave, runner }
+        let runner = quick(&database.client).worker(work).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO);
+        Self { database, started, gate, runner: runner.start().await.unwrap() }
     }
 
     async fn insert(&self, n: u32) {
@@ -54,13 +43,14 @@ impl Jobs {
     }
 
     fn end(&self, count: usize) {
-        self.leave.add_permits(count);
+        self.gate.open(count);
     }
 }
 
 #[tokio::test]
 async fn suspects_start_one_at_a_time_and_then_twice_as_many_as_end_well() {
-    let mut jobs = Jobs::new(&[(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 0)]).await;
+    static GATE: Gate = Gate::closed();
+    let mut jobs = Jobs::new(&[(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (8, 0)], &GATE).await;
     assert_eq!(jobs.start(2).await, [1, 8], "a suspect takes one slot, other jobs the others");
     // A later job starts: the slots are there, and the suspects wait.
     jobs.insert(9).await;
@@ -77,7 +67,8 @@ async fn suspects_start_one_at_a_time_and_then_twice_as_many_as_end_well() {
 
 #[tokio::test]
 async fn a_job_that_crashed_twice_runs_alone() {
-    let mut jobs = Jobs::new(&[(1, 2), (2, 0), (3, 2)]).await;
+    static GATE: Gate = Gate::closed();
+    let mut jobs = Jobs::new(&[(1, 2), (2, 0), (3, 2)], &GATE).await;
     assert_eq!(jobs.start(1).await, [2], "the fetch that finds the suspect takes the others");
     jobs.insert(4).await;
     jobs.end(1);
@@ -96,7 +87,8 @@ async fn a_job_that_crashed_twice_runs_alone() {
 
 #[tokio::test]
 async fn a_slow_job_does_not_keep_a_suspect_that_is_to_run_alone_waiting_for_long() {
-    let mut jobs = Jobs::new(&[(1, 2), (2, 0)]).await;
+    static GATE: Gate = Gate::closed();
+    let mut jobs = Jobs::new(&[(1, 2), (2, 0)], &GATE).await;
     assert_eq!(jobs.start(1).await, [2]);
     assert_eq!(jobs.start(1).await, [1]);
     jobs.runner.stop().await.unwrap();
@@ -104,7 +96,8 @@ async fn a_slow_job_does_not_keep_a_suspect_that_is_to_run_alone_waiting_for_lon
 
 #[tokio::test]
 async fn a_suspect_that_is_given_back_stays_one_without_a_crash_more() {
-    let mut jobs = Jobs::new(&[(1, 1)]).await;
+    static GATE: Gate = Gate::closed();
+    let mut jobs = Jobs::new(&[(1, 1)], &GATE).await;
     assert_eq!(jobs.start(1).await, [1]);
     jobs.runner.stop().await.unwrap();
     let row = "SELECT format('%s %s %s', state, attempt, crashes) FROM {schema}.job";

@@ -14,12 +14,6 @@ const GATE: &str = "CREATE FUNCTION {schema}.gate() RETURNS trigger LANGUAGE plp
         RETURN NULL; END $$;
     CREATE TRIGGER gate BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.gate()";
 
-async fn begin(database: &Database, statement: &str) -> Transaction<'static, Postgres> {
-    let mut open = database.pool().begin().await.unwrap();
-    sqlx::raw_sql(database.sql(statement)).execute(&mut *open).await.unwrap();
-    open
-}
-
 async fn until_waiting(database: &Database, locks: &str) {
     // Of this test's database: the statements of other tests wait as well.
     let waiting = format!(
@@ -31,7 +25,7 @@ async fn until_waiting(database: &Database, locks: &str) {
 
 /// Lets the result of the one job that runs come to the database, where it waits until this is over.
 async fn hold_up(database: &Database, go_on: &Notify) -> Transaction<'static, Postgres> {
-    let gate = begin(database, "SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
+    let gate = database.begin("SELECT pg_advisory_xact_lock(hashtext('{schema}'))").await;
     go_on.notify_one();
     // A result that has more to say than that the job is completed has a statement of its own.
     let at_gate = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()
@@ -74,13 +68,13 @@ async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (R
     };
     let runner = runner.queue("default", 10).worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, begun.acquire()).await.unwrap().unwrap().forget();
+    timeout(WAIT, begun.acquire()).await.unwrap().unwrap().forget();
     (runner, go_on, job.id())
 }
 
 async fn end(events: &mut Events, id: JobId) -> Happened {
     loop {
-        let event = tokio::time::timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
+        let event = timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
         if event.id == id && matches!(event.happened, Happened::Completed | Happened::Stale) {
             return event.happened;
         }
@@ -103,12 +97,12 @@ async fn what_a_worker_completed_is_told_also_while_nobody_says_so(database: Dat
 async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database) {
     let mut events = database.client.events();
     let (runner, go_on, job) = start(&database, database.runner().lease(LEASE), false).await;
-    let row = begin(&database, &format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
+    let row = database.begin(&format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
     let locking = hang_after(&database, &go_on).await;
     let question = "l.relation = '{schema}.job'::regclass AND a.query LIKE '%another transaction has locked%'";
     until_waiting(&database, question).await;
     let began = Instant::now();
-    database.execute("UPDATE {schema}.runner SET leased_until = now() - interval '1 s'").await;
+    database.end_leases().await;
     assert_eq!(end(&mut events, job).await, Happened::Stale);
     assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
     row.rollback().await.unwrap();
@@ -120,8 +114,7 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database
 async fn a_completion_whose_answer_was_lost_is_told_as_completed(database: Database) {
     let proxy = Proxy::before(&database.url).await;
     for retention in [Retention::default(), Retention::default().completed(Duration::ZERO)] {
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
-        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let client = database.client_at(&proxy.url(), 1).await;
         let mut events = client.events();
         let runner = Runner::new(client).lease(Duration::from_secs(4)).retention(retention);
         let (runner, go_on, job) = start(&database, runner, false).await;

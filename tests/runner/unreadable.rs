@@ -14,17 +14,10 @@ async fn jobs_that_cannot_be_read_are_discarded_and_hold_up_no_other(database: D
     let damaged_errors = damage(7, "errors").await;
     // A row that the database does not even change.
     let stuck = damage(30, "args").await;
-    let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'invalid page'; END $$";
-    database.execute(refuse).await;
-    let trigger = format!(
-        "CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW WHEN (NEW.id = '{stuck}')
-        EXECUTE FUNCTION {{schema}}._refuse()"
-    );
-    database.execute(&trigger).await;
+    let refuse = "RAISE EXCEPTION USING ERRCODE = 'data_corrupted', MESSAGE = 'invalid page';";
+    database.trigger("BEFORE UPDATE", &format!("NEW.id = '{stuck}'"), refuse).await;
 
-    let work = at_once;
-    let runner = database.runner().queue("default", 100).poll_interval(Duration::from_millis(20)).worker(work);
+    let runner = database.runner().queue("default", 100).poll_interval(Duration::from_millis(20)).worker(at_once);
     let runner = runner.start().await.unwrap();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
     database.until(completed, 36).await;
@@ -54,9 +47,7 @@ async fn a_job_that_cannot_be_read_is_found_behind_locked_ones(database: Databas
     let inserted = database.client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     database.damage(inserted[3].id(), "args").await;
     // As many as a fetch takes.
-    let mut locked = database.pool().begin().await.unwrap();
-    let lock = "SELECT id FROM {schema}.job ORDER BY scheduled_at, id LIMIT 3 FOR UPDATE";
-    sqlx::raw_sql(database.sql(lock)).execute(&mut *locked).await.unwrap();
+    let locked = database.begin("SELECT id FROM {schema}.job ORDER BY scheduled_at, id LIMIT 3 FOR UPDATE").await;
     let runner = database.runner().queue("default", 3).poll_interval(Duration::from_millis(20)).worker(at_once);
     database.start(runner).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
@@ -69,12 +60,7 @@ async fn a_job_that_cannot_be_read_is_found_behind_locked_ones(database: Databas
 async fn jobs_that_do_not_come_in_time_together_come_one_by_one(database: Database) {
     database.client.insert_many((0..24).map(|n| Task { n })).await.unwrap();
     // As large rows do, each job takes its time.
-    let slow = "CREATE FUNCTION {schema}.take_time() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN PERFORM pg_sleep(0.15); RETURN NEW; END $$";
-    database.execute(slow).await;
-    let trigger = "CREATE TRIGGER take_time BEFORE UPDATE ON {schema}.job
-        FOR EACH ROW WHEN (NEW.state = 'running') EXECUTE FUNCTION {schema}.take_time()";
-    database.execute(trigger).await;
+    database.trigger("BEFORE UPDATE", "NEW.state = 'running'", "PERFORM pg_sleep(0.15);").await;
     let runner = database
         .runner()
         .queue("default", 24)
@@ -109,9 +95,7 @@ async fn a_job_that_never_comes_in_time_is_discarded_and_holds_up_no_other(datab
 #[support::test]
 async fn fetches_that_wait_for_a_lock_cost_no_job(database: Database) {
     database.client.insert_many((0..3).map(|n| Task { n })).await.unwrap();
-    let mut lock = database.pool().begin().await.unwrap();
-    let statement = database.sql("LOCK TABLE {schema}.job IN SHARE MODE");
-    sqlx::raw_sql(statement).execute(&mut *lock).await.unwrap();
+    let lock = database.begin("LOCK TABLE {schema}.job IN SHARE MODE").await;
     database.start(database.runner().queue("default", 3).lease(Duration::from_secs(1)).worker(at_once)).await;
     // A fetch of three, some of one, and a search for the job that is too large.
     until_sent("fetch_jobs(", 4).await;
@@ -131,8 +115,7 @@ async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch(database: Databas
         FROM (SELECT id AS of, (args ->> 'n')::integer AS n, repeat('x', 1000000) AS pad FROM {schema}.job) AS f
         WHERE id = of";
     database.execute(fill).await;
-    let runner = database.runner().queue("default", 60).worker(at_once);
-    let runner = runner.start().await.unwrap();
+    let runner = database.runner().queue("default", 60).worker(at_once).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 120).await;
     runner.stop().await.unwrap();
     // Jobs that start in one fetch do so at one time.
@@ -145,7 +128,7 @@ async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch(database: Databas
 
 #[support::test]
 async fn of_many_errors_the_newest_are_kept(database: Database) {
-    let job = uniqueue::NewJob::from(Task { n: 1 }).max_attempts(60);
+    let job = NewJob::from(Task { n: 1 }).max_attempts(60);
     let job = database.client.insert(job).await.unwrap();
     let runner = super::quick(&database.client)
         .worker(async |job: RunningJob<Task>| Err::<(), _>(format!("failed {}", job.attempt())));

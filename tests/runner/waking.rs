@@ -27,7 +27,7 @@ async fn an_idle_runner_is_woken_long_before_its_next_poll(database: Database) {
         let mut tx = database.pool().begin().await.unwrap();
         database.client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
 }
 
@@ -41,13 +41,13 @@ async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_li
     for n in 0..5 {
         until_idle(&database).await;
         client.insert(Task { n }).queue("limited").await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
         until_idle(&database).await;
         let mut tx = client.pool().begin().await.unwrap();
         client.insert(Task { n: 99 }).queue("paused").tx(&mut tx).await.unwrap();
         client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
     runner.stop().await.unwrap();
 }
@@ -80,12 +80,12 @@ async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one
         client.insert(Task { n }).await.unwrap();
         let inserted = Instant::now();
         let mut limited = 0;
-        while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(n) {
+        while timeout(WAIT, started.recv()).await.unwrap() != Some(n) {
             limited += 1;
         }
         assert!(inserted.elapsed() < Duration::from_secs(5), "{n} after {limited} others");
     }
-    while tokio::time::timeout(WAIT, started.recv()).await.unwrap() != Some(99) {}
+    while timeout(WAIT, started.recv()).await.unwrap() != Some(99) {}
     is_over.store(true, Ordering::Relaxed);
     for stream in streams {
         stream.await.unwrap();
@@ -104,7 +104,7 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
         // A busy machine needs a while until it works so many in a moment.
         assert!(began.elapsed() < 4 * WAIT, "notified of each of {n} jobs");
         database.client.insert(Task { n }).await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
         // Asked seldom, since the question itself keeps the next job waiting.
         if n % 20 == 19 && database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
             break;
@@ -115,22 +115,8 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
 }
 
 #[support::test]
-async fn polling_alone_is_a_full_mode_and_never_asks_for_a_notify(database: Database) {
-    let (sender, mut started) = mpsc::unbounded_channel();
-    database
-        .start(quick(&database.client).poll_only().poll_interval(Duration::from_millis(20)).worker(reporting(sender)))
-        .await;
-    for n in 0..5 {
-        database.client.insert(Task { n }).await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
-        assert_eq!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await, 0);
-    }
-}
-
-#[support::test]
 async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Database) {
-    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    let mut listener = database.listen("job").await;
     database.client.insert(job("unheard")).await.unwrap();
     let (sender, mut started) = mpsc::unbounded_channel();
     database.start(quick(&database.client).worker(reporting(sender))).await;
@@ -138,8 +124,8 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Dat
     database.client.insert(job("elsewhere").queue("elsewhere")).await.unwrap();
     database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
     database.client.insert(Task { n: 2 }).await.unwrap();
-    assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(2));
-    let notification = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(2));
+    let notification = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(notification.payload(), "default");
     assert!(listener.next_buffered().is_none(), "one notification in all");
 }
@@ -153,7 +139,7 @@ async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified(database: Databa
     for n in 0..3 {
         until_idle(&database).await;
         database.client.insert(Task { n }).await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
 }
 
@@ -171,21 +157,9 @@ async fn higher_priority_runs_first_then_earlier_schedule_then_id(database: Data
     database.start(one_at_a_time).await;
     let mut order = Vec::new();
     for _ in 0..6 {
-        order.push(tokio::time::timeout(WAIT, started.recv()).await.unwrap().unwrap());
+        order.push(timeout(WAIT, started.recv()).await.unwrap().unwrap());
     }
     assert_eq!(order, [1, 2, 10, 11, 12, 99]);
-}
-
-#[support::test]
-async fn scheduled_jobs_start_when_they_are_due(database: Database) {
-    let (sender, mut started) = mpsc::unbounded_channel();
-    database.start(quick(&database.client).worker(reporting(sender))).await;
-    let delay = Duration::from_millis(300);
-    let later = database.client.insert(Task { n: 1 }).scheduled_in(delay).await.unwrap();
-    tokio::time::timeout(WAIT, started.recv()).await.unwrap();
-    let row = until(&database, later.id(), JobState::Completed).await;
-    let waited = row.attempted_at.unwrap() - row.created_at;
-    assert!(waited >= delay, "{waited}");
 }
 
 #[support::test]
@@ -200,41 +174,6 @@ async fn unknown_kinds_and_other_queues_are_left_for_others(database: Database) 
         let row = database.client.job(left.id()).await.unwrap().unwrap();
         assert_eq!((row.state, row.attempt), (JobState::Available, 0));
     }
-}
-
-#[support::test]
-async fn a_paused_queue_is_not_fetched_from(database: Database) {
-    database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
-    let paused = database.client.insert(Task { n: 1 }).await.unwrap();
-    let open = database.client.insert(Task { n: 2 }).queue("open").await.unwrap();
-    database.start(quick(&database.client).queue("open", 1).worker(at_once)).await;
-    until(&database, open.id(), JobState::Completed).await;
-    assert_eq!(database.client.job(paused.id()).await.unwrap().unwrap().state, JobState::Available);
-    database.execute("UPDATE {schema}.queue SET paused_at = NULL").await;
-    until(&database, paused.id(), JobState::Completed).await;
-}
-
-#[support::test]
-async fn no_queue_runs_more_than_its_concurrency(database: Database) {
-    let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counters = (running.clone(), most.clone());
-    let work = move |_: RunningJob<Task>| {
-        let (running, most) = counters.clone();
-        async move {
-            let now = running.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
-            most.fetch_max(now, std::sync::atomic::Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            running.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-        }
-    };
-    let answers = database.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
-    let runner = database.runner().queue("default", 4).worker(work).start().await.unwrap();
-    for answer in answers {
-        until(&database, answer.id(), JobState::Completed).await;
-    }
-    runner.stop().await.unwrap();
-    assert_eq!(most.load(std::sync::atomic::Ordering::SeqCst), 4);
 }
 
 #[support::test]

@@ -118,7 +118,7 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
     };
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
     database.start(runner.batch_worker(Batching::up_to(3).within(MINUTE), work)).await;
-    tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
+    timeout(WAIT, gate.begun.notified()).await.unwrap();
     // The first attempt is the leader, which polls the work.
     database.client.cancel([ids[0]]).await.unwrap();
     // Its slot is free, and a job that comes now starts another batch.
@@ -159,12 +159,12 @@ async fn a_graceful_stop_finishes_a_batch_and_a_hard_one_gives_its_jobs_back() {
         let runner = slots(&database, 3).stop_grace(Duration::ZERO);
         let runner = if is_hard { runner.stop_timeout(Duration::ZERO) } else { runner };
         let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
-        tokio::time::timeout(WAIT, gate.begun.notified()).await.unwrap();
+        timeout(WAIT, gate.begun.notified()).await.unwrap();
         let stopping = tokio::spawn(runner.stop());
         if !is_hard {
             gate.go_on.notify_one();
         }
-        tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+        timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
         let ended = if is_hard { "state = 'available' AND attempt = 0" } else { "state = 'completed'" };
         assert_eq!(count(&database, ended).await, 3);
     }
@@ -177,7 +177,7 @@ async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch(database
     let runner = slots(&database, 9).stop_timeout(Duration::ZERO).stop_grace(WAIT);
     let runner = runner.batch_worker(Batching::up_to(9).within(60 * MINUTE), work).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 2).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     assert_eq!(count(&database, "state IN ('completed', 'available')").await, 2);
 }
 

@@ -248,12 +248,10 @@ async fn a_job_that_was_due_before_all_time_waited_ten_years(database: Database)
 
 #[support::test]
 async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history(database: Database) {
-    database
-        .execute(
-            "INSERT INTO {schema}.history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
-            SELECT now(), 1, 0, 0, 0, 'a', 'default', '{}', '{}' FROM generate_series(1, 25000)",
-        )
-        .await;
+    let insert =
+        "INSERT INTO {schema}.history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
+        SELECT now(), 1, 0, 0, 0, 'a', 'default', '{}', '{}' FROM generate_series(1, 25000)";
+    database.execute(insert).await;
     let worker = at_once;
     let runner = quick(&database.client).prune_interval(24 * HOUR).worker(worker).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.history_tally", 0).await;
@@ -263,26 +261,20 @@ async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history(database: D
 
 #[support::test]
 async fn a_full_delete_of_old_minutes_says_that_there_may_be_more(database: Database) {
-    database
-        .execute(
-            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
-            SELECT date_trunc('minute', now()) - interval '8 days' - n * interval '1 minute', 1, 0, 0, 0, 0, 0, 0, 'minute', '', '', '{}', '{}'
-            FROM generate_series(1, 25) AS n",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+        SELECT date_trunc('minute', now()) - interval '8 days' - n * interval '1 minute', 1, 0, 0, 0, 0, 0, 0, 'minute', '', '', '{}', '{}'
+        FROM generate_series(1, 25) AS n";
+    database.execute(insert).await;
     let tend = async || database.number("SELECT {schema}._tend_history(10)::bigint").await;
     assert_eq!([tend().await, tend().await, tend().await], [10, 10, 5]);
 }
 
 #[support::test]
 async fn minutes_are_kept_for_a_week_and_hours_and_days_for_ninety_days(database: Database) {
-    database
-        .execute(
-            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
-            SELECT date_trunc(span, now()) - day * interval '1 day', 1, 0, 0, 0, 0, 0, 0, span, '', '', '{}', '{}'
-            FROM (VALUES ('minute'), ('hour'), ('day')) AS s (span), generate_series(1, 100) AS day",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+        SELECT date_trunc(span, now()) - day * interval '1 day', 1, 0, 0, 0, 0, 0, 0, span, '', '', '{}', '{}'
+        FROM (VALUES ('minute'), ('hour'), ('day')) AS s (span), generate_series(1, 100) AS day";
+    database.execute(insert).await;
     database.execute("SELECT {schema}._tend_history()").await;
     for (span, days) in [("minute", 6), ("hour", 89), ("day", 90)] {
         let left = database.number(&format!("SELECT count(*) FROM {{schema}}.history WHERE span = '{span}'")).await;
@@ -300,14 +292,11 @@ async fn a_kind_takes_less_than_a_megabyte_a_day(database: Database) {
     let size = "SELECT pg_total_relation_size('{schema}.history')";
     let before = database.number(size).await;
     // Every minute of a day has counts, and histograms that reach to half an hour.
-    database
-        .execute(
-            "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
-            SELECT date_trunc(span, now()) - n * ('1 ' || span)::interval, 1000, 10, 990, 10, 1, 99.5, 99.5, span, 'email.send',
-                'notifications', array_fill(50, ARRAY[20]), array_fill(50, ARRAY[20])
-            FROM (VALUES ('minute', 1440), ('hour', 24), ('day', 1)) AS s (span, steps), generate_series(steps, 1, -1) AS n",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.history (at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs)
+        SELECT date_trunc(span, now()) - n * ('1 ' || span)::interval, 1000, 10, 990, 10, 1, 99.5, 99.5, span, 'email.send',
+            'notifications', array_fill(50, ARRAY[20]), array_fill(50, ARRAY[20])
+        FROM (VALUES ('minute', 1440), ('hour', 24), ('day', 1)) AS s (span, steps), generate_series(steps, 1, -1) AS n";
+    database.execute(insert).await;
     let took = database.number(size).await - before;
     println!("a kind in one queue takes {took} bytes a day");
     assert!(took < 1_000_000, "{took}");

@@ -105,9 +105,8 @@ async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_dec
     start().await;
     assert!(client.register::<Typed>().await.unwrap().is_none());
     assert!(client.kinds().list().await.unwrap().is_empty());
-    database
-        .execute("SELECT {schema}.register_kind('typed', 'q', max_attempts => 2, registered_by => 'a producer')")
-        .await;
+    let select = "SELECT {schema}.register_kind('typed', 'q', max_attempts => 2, registered_by => 'a producer')";
+    database.execute(select).await;
     start().await;
     let kind = client.register::<Typed>().await.unwrap().unwrap();
     assert_eq!((kind.queue.unwrap().as_str(), kind.max_attempts, &*kind.registered_by), ("q", Some(2), "a producer"));

@@ -100,16 +100,16 @@ async fn patience_ends_where_the_rows_and_keys_are_taken(database: Database, cli
     // PostgreSQL counts to 24 days. A longer wait is as long as that.
     for max_wait in ["50 ms", "100 years"] {
         let insert = "SELECT count(*) FROM {schema}._insert_batch(
-            ARRAY[jsonb_populate_record(
-                NULL::{schema}.new_job,
-                jsonb_build_object(
-                    'place', 1, 'id', gen_random_uuid(), 'kind', 'a', 'queue', 'default', 'args', '{}'::jsonb,
-                    'meta', '{}'::jsonb, 'priority', 0, 'max_attempts', 25, 'unique_key', 'k', 'unique_states', 31,
-                    'until_start', false, 'discard_on_reentry', false
-                )
-            )],
-            false, false, 'MAX_WAIT', NULL
-        )";
+                ARRAY[jsonb_populate_record(
+                    NULL::{schema}.new_job,
+                    jsonb_build_object(
+                        'place', 1, 'id', gen_random_uuid(), 'kind', 'a', 'queue', 'default', 'args', '{}'::jsonb,
+                        'meta', '{}'::jsonb, 'priority', 0, 'max_attempts', 25, 'unique_key', 'k', 'unique_states', 31,
+                        'until_start', false, 'discard_on_reentry', false
+                    )
+                )],
+                false, false, 'MAX_WAIT', NULL
+            )";
         let insert = insert.replace("MAX_WAIT", max_wait);
         sqlx::raw_sql(database.sql(&insert)).execute(&mut *tx).await.unwrap();
         let left: String = sqlx::query_scalar("SHOW lock_timeout").fetch_one(&mut *tx).await.unwrap();

@@ -157,11 +157,11 @@ pub async fn verdict(pool: &PgPool) -> (String, Vec<&'static str>) {
 /// The jobs that did not end, the runners, and the services.
 async fn left(pool: &PgPool) -> String {
     let left = "SELECT string_agg(what, E'\n') FROM (
-        SELECT 'job ' || to_jsonb(j)::text AS what FROM uniqueue.job AS j WHERE j.finalized_at IS NULL
-        UNION ALL SELECT 'runner ' || to_jsonb(r)::text FROM uniqueue.runner AS r
-        UNION ALL SELECT 'service ' || to_jsonb(m)::text FROM uniqueue.maintenance AS m
-        UNION ALL SELECT 'now ' || clock_timestamp()
-    ) AS w";
+            SELECT 'job ' || to_jsonb(j)::text AS what FROM uniqueue.job AS j WHERE j.finalized_at IS NULL
+            UNION ALL SELECT 'runner ' || to_jsonb(r)::text FROM uniqueue.runner AS r
+            UNION ALL SELECT 'service ' || to_jsonb(m)::text FROM uniqueue.maintenance AS m
+            UNION ALL SELECT 'now ' || clock_timestamp()
+        ) AS w";
     sqlx::query_scalar(left).fetch_one(pool).await.expect(left)
 }
 
@@ -173,7 +173,7 @@ pub async fn observe(pool: PgPool, is_over: Arc<AtomicBool>, looks: Arc<AtomicU6
          GROUP BY j.unique_key
          HAVING count(*) FILTER (WHERE NOT j.unique_yielded) > 1 OR count(*) FILTER (WHERE j.claims) > 1";
     while !is_over.load(Ordering::Relaxed) {
-        if let Ok(Ok(found)) = tokio::time::timeout(ANSWER, sqlx::query(twice).fetch_optional(&pool)).await {
+        if let Ok(Ok(found)) = timeout(ANSWER, sqlx::query(twice).fetch_optional(&pool)).await {
             looks.fetch_add(1, Ordering::Relaxed);
             if let Some(row) = found {
                 panic!("two jobs claim {}", row.get::<String, _>(0));

@@ -70,5 +70,5 @@ const STATES: &str = "SELECT string_agg(concat_ws(' ', state, attempt, errors), 
 
 /// Waits until a connection was struck.
 async fn struck(struck: oneshot::Receiver<()>) {
-    tokio::time::timeout(2 * WAIT, struck).await.expect("the statement was not sent").expect("the proxy lives");
+    timeout(2 * WAIT, struck).await.expect("the statement was not sent").expect("the proxy lives");
 }

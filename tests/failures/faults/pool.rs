@@ -63,7 +63,7 @@ async fn an_insert_that_its_caller_gives_up_gives_its_connection_back(cell: Cell
     struck(strike).await;
     inserting.abort();
     // The pool's only connection is free again, or replaced.
-    let again = tokio::time::timeout(2 * WAIT, client.insert(Task { n: 2 })).await.expect("a connection");
+    let again = timeout(2 * WAIT, client.insert(Task { n: 2 })).await.expect("a connection");
     again.unwrap();
 }
 

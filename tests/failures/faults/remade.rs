@@ -79,23 +79,19 @@ async fn a_runner_waits_for_its_schema_longer_than_a_lease(database: Database) {
 async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault(database: Database) {
     // The first session that inserts a job is refused each time. The number of a sequence outlives the rollback.
     database.execute("CREATE SEQUENCE {schema}.refused").await;
-    database
-        .execute(
-            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN
-                IF NOT (SELECT is_called FROM {schema}.refused) THEN
-                    PERFORM setval('{schema}.refused', pg_backend_pid());
-                END IF;
-                IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
-                    RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
-                END IF;
-                RETURN NEW;
-            END $$",
-        )
-        .await;
-    database
-        .execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()")
-        .await;
+    let create = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NOT (SELECT is_called FROM {schema}.refused) THEN
+                PERFORM setval('{schema}.refused', pg_backend_pid());
+            END IF;
+            IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
+                RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
+            END IF;
+            RETURN NEW;
+        END $$";
+    database.execute(create).await;
+    let create = "CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()";
+    database.execute(create).await;
     let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
     database.client.define_periodic(every).await.unwrap();
     database.start(runner(&database)).await;
@@ -138,12 +134,11 @@ async fn a_connection_that_meets_an_error_of_its_session_is_dropped(database: Da
         let client = single(&database).await;
         client.queue("a").settings().await.unwrap();
         let before = backend(&client).await;
-        database
-            .execute(&format!(
-                "CREATE OR REPLACE FUNCTION {{schema}}._queue_may_be(queue_name text) RETURNS boolean LANGUAGE plpgsql AS $$
-                BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'told to fail'; END $$"
-            ))
-            .await;
+        let create = format!(
+            "CREATE OR REPLACE FUNCTION {{schema}}._queue_may_be(queue_name text) RETURNS boolean LANGUAGE plpgsql AS $$
+            BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = 'told to fail'; END $$"
+        );
+        database.execute(&create).await;
         let error = client.queue("a").pause().await.unwrap_err().to_string();
         assert!(error.contains("told to fail"), "{code}: {error}");
         assert_eq!(backend(&client).await != before, is_dropped, "{code}");

@@ -96,7 +96,7 @@ async fn maintenance_survives_every_fault_of_its_connection() {
         let cell = Cell::new().await;
         let runner = cell.runner().start().await.unwrap();
         let strike = cell.proxy.strike(MAINTENANCE, fault);
-        let due = (0..5).map(|n| uniqueue::NewJob::from(super::Task { n }).scheduled_in(Duration::from_millis(100)));
+        let due = (0..5).map(|n| NewJob::from(super::Task { n }).scheduled_in(Duration::from_millis(100)));
         cell.database.client.insert_many(due).await.unwrap();
         struck(strike).await;
         let began = Instant::now();
@@ -119,10 +119,10 @@ async fn a_stop_gives_jobs_back_over_new_connections_where_the_open_ones_are_sil
     };
     let runner = Runner::new(cell.client.clone()).queue("default", 5).lease(LEASE).worker(work).start().await.unwrap();
     cell.insert(5).await;
-    drop(tokio::time::timeout(WAIT, begun.acquire_many(5)).await.unwrap().unwrap());
+    drop(timeout(WAIT, begun.acquire_many(5)).await.unwrap().unwrap());
     assert!(cell.proxy.freeze() > 0);
     let began = Instant::now();
-    tokio::time::timeout(2 * WAIT, runner.stop_within(std::time::Duration::ZERO)).await.unwrap().unwrap();
+    timeout(2 * WAIT, runner.stop_within(std::time::Duration::ZERO)).await.unwrap().unwrap();
     let took = began.elapsed();
     let given_back = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
     assert_eq!(cell.database.number(given_back).await, 5, "{}", cell.database.text(super::STATES).await);

@@ -75,7 +75,7 @@ async fn a_promoted_standby_has_every_acknowledged_job_and_client_and_runner_go_
                 // Without an answer the client cannot know whether the job is in. The key makes the repetition safe.
                 loop {
                     let insert = client.insert(Task { n }).unique_key(key());
-                    if let Ok(Ok(answer)) = tokio::time::timeout(Duration::from_secs(2), insert.into_future()).await {
+                    if let Ok(Ok(answer)) = timeout(Duration::from_secs(2), insert.into_future()).await {
                         acknowledged.push(answer.id());
                         break;
                     }
@@ -92,7 +92,7 @@ async fn a_promoted_standby_has_every_acknowledged_job_and_client_and_runner_go_
     crash(&primary);
     execute(standby.url(), "SELECT pg_promote()").await;
     proxy.lead_to(standby.url());
-    let acknowledged = tokio::time::timeout(LONG, inserting).await.expect("inserts go on").unwrap();
+    let acknowledged = timeout(LONG, inserting).await.expect("inserts go on").unwrap();
 
     until(standby.url(), "SELECT count(*) FROM uniqueue.job WHERE state = 'completed'", JOBS.into()).await;
     runner.stop().await.unwrap();

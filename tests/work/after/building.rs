@@ -155,24 +155,6 @@ async fn a_job_reads_the_outputs_of_its_parents(database: Database) {
 }
 
 #[support::test]
-async fn a_graph_is_cancelled_from_its_first_jobs_on(database: Database) {
-    let first = job("a");
-    let second = job("b").after(&first);
-    let third = job("c").after_final(&second);
-    let inserted = database.client.insert_many([first, second, third, job("d")]).await.unwrap();
-    let members = Admin::new(&database.client).descendants([inserted[0].id()]).await.unwrap();
-    database.client.cancel(members).await.unwrap();
-    assert_eq!(states(&database).await, "a cancelled, b cancelled, c cancelled, d available");
-    assert_eq!(settle(&database).await, 0);
-    database.execute("TRUNCATE {schema}.job, {schema}.job_parent").await;
-    let first = job("a");
-    let second = job("b").after_failed(&first);
-    let inserted = database.client.insert_many([first, second]).await.unwrap();
-    let cancel = format!("SELECT count(*) FROM {{schema}}.cancel_graph('{{{}}}')", inserted[0].id());
-    assert_eq!(database.number(&cancel).await, 2);
-}
-
-#[support::test]
 async fn a_job_as_json_names_its_parents_by_their_ids(database: Database) {
     let first = database.client.insert(job("a")).await.unwrap();
     let child = job("b").after(&first).after_final([&first]);
@@ -195,7 +177,7 @@ async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Databa
     // Inserted together, the parent is marked at once, and there is nothing to do yet.
     let end = "SELECT count(*) FROM {schema}.fetch_jobs('{default}', 'w') AS f, {schema}.complete_jobs(ARRAY[f.id], ARRAY[f.run])";
     assert_eq!(database.number(end).await, 1);
-    let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    let told = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(told.payload(), "releaser");
     database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'b' AND state = 'available'", 1).await;
 }
@@ -253,7 +235,7 @@ async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser(database: 
             database.execute(&statement.replace("ID", &parent.to_string())).await;
         }
         database.execute(&end.replace("ID", &parent.to_string())).await;
-        let told = tokio::time::timeout(WAIT, listener.recv()).await.expect(way).unwrap();
+        let told = timeout(WAIT, listener.recv()).await.expect(way).unwrap();
         assert_eq!(told.payload(), "releaser", "{way}");
         let open = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{parent}' AND finalized_at IS NULL");
         assert_eq!(database.number(&open).await, 0, "{way}");
@@ -266,7 +248,7 @@ async fn a_parent_that_is_replaced_in_its_own_call_notifies_a_sleeping_releaser(
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let parent = json!({"kind": "a", "unique_policy": policy, "pending": true});
     insert(&database, json!([parent, after("child", &[0]), parent])).await;
-    let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    let told = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(told.payload(), "releaser");
 }
 

@@ -187,7 +187,7 @@ async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes(database: D
         .unwrap();
     insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "a"}])).await;
     database.until("SELECT count(*) FROM {schema}.job", 0).await;
-    tokio::time::timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     assert_eq!(settle(&database).await, 0);
 }
 
@@ -196,9 +196,8 @@ async fn edges_that_changes_by_hand_leave_behind_are_put_right(database: Databas
     let jobs = json!([{"kind": "a"}, {"kind": "b"}, after("c", &[0]), after("d", &[1]), after("e", &[1])]);
     insert(&database, jobs).await;
     database.execute("DELETE FROM {schema}.job WHERE kind IN ('a', 'd')").await;
-    database
-        .execute("UPDATE {schema}.job SET awaited = NULL, state = 'completed', finalized_at = now() WHERE kind = 'b'")
-        .await;
+    let update = "UPDATE {schema}.job SET awaited = NULL, state = 'completed', finalized_at = now() WHERE kind = 'b'";
+    database.execute(update).await;
     assert_eq!(settle(&database).await, 0);
     assert_eq!(database.number("SELECT mended FROM {schema}._check_edges(NULL, 100)").await, 3);
     // A parent that is gone without a note of its end counts as completed.

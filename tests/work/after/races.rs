@@ -136,9 +136,8 @@ async fn a_locked_parent_holds_up_no_other_edge(database: Database) {
 #[support::test]
 async fn a_job_that_the_database_refuses_to_change_holds_up_no_other(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0])])).await;
-    database
-        .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
-        .await;
+    let create = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$";
+    database.execute(create).await;
     let trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW
         WHEN (OLD.kind = 'b') EXECUTE FUNCTION {schema}.refuse()";
     database.execute(trigger).await;

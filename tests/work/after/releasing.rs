@@ -163,17 +163,16 @@ async fn the_children_of_one_parent_are_released_in_steps_of_bounded_size(databa
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     let children = support::soak(5_000, 50_000);
     for linked in [true, false] {
-        database
-            .execute(&format!(
-                "WITH child AS (
-                    INSERT INTO {{schema}}.job (id, kind, state)
-                    SELECT {{schema}}.new_job_id(), 'b', 'pending' FROM generate_series(1, {children} / 2)
-                    RETURNING id
-                )
-                INSERT INTO {{schema}}.job_parent (child, parent, linked, condition)
-                SELECT id, '{parent}', {linked}, 'completed' FROM child"
-            ))
-            .await;
+        let change = format!(
+            "WITH child AS (
+                INSERT INTO {{schema}}.job (id, kind, state)
+                SELECT {{schema}}.new_job_id(), 'b', 'pending' FROM generate_series(1, {children} / 2)
+                RETURNING id
+            )
+            INSERT INTO {{schema}}.job_parent (child, parent, linked, condition)
+            SELECT id, '{parent}', {linked}, 'completed' FROM child"
+        );
+        database.execute(&change).await;
     }
     database.execute("UPDATE {schema}.job SET awaited = true WHERE kind = 'a'").await;
     database.set_state(parent, "completed").await;

@@ -18,7 +18,7 @@ async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_wi
     database.until(EXPIRED, 1).await;
     let ended = row(&database, late.id()).await;
     assert!(ended.errors[0].error.starts_with("expired: the job had not started by 2"), "{ended:?}");
-    let event = tokio::time::timeout(WAIT, events.recv()).await.unwrap().unwrap();
+    let event = timeout(WAIT, events.recv()).await.unwrap().unwrap();
     assert_eq!((event.id, event.happened.as_str()), (late.id(), "discarded"));
     let seen = "SELECT kind || ' ' || (waited >= interval '0') FROM {schema}.expired_job";
     assert_eq!(database.text(seen).await, "late true");
@@ -174,18 +174,12 @@ async fn r21_the_start_itself_checks(database: Database, client: &Client) {
 async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other(database: Database, client: &Client) {
     let stuck = client.insert(job("stuck").expires_in(HOUR)).await.unwrap().id();
     client.insert(job("a").expires_in(HOUR)).await.unwrap();
-    database
-        .execute(
-            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN RAISE 'no'; END $$",
-        )
-        .await;
-    database
-        .execute(
-            "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW
-            WHEN (OLD.kind = 'stuck' AND NEW.state = 'discarded') EXECUTE FUNCTION {schema}.refuse()",
-        )
-        .await;
+    let create = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE 'no'; END $$";
+    database.execute(create).await;
+    let create = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW
+        WHEN (OLD.kind = 'stuck' AND NEW.state = 'discarded') EXECUTE FUNCTION {schema}.refuse()";
+    database.execute(create).await;
     database.execute("UPDATE {schema}.job SET expires_at = clock_timestamp()").await;
     let runner = caretaker(&database).await;
     database.until(EXPIRED, 1).await;
@@ -252,7 +246,7 @@ async fn r21_an_attempt_that_a_stop_cut_short_was_a_start(database: Database) {
     };
     let runner = quick(&database.client).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO).worker(work);
     let runner = runner.start().await.unwrap();
-    tokio::time::timeout(WAIT, begun.notified()).await.unwrap();
+    timeout(WAIT, begun.notified()).await.unwrap();
     runner.stop().await.unwrap();
     let again = row(&database, id).await;
     assert_eq!((again.state, again.attempt, again.expires_at), (JobState::Available, 0, None));

@@ -119,21 +119,15 @@ async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
 #[support::test]
 async fn blocked_groups_keep_no_other_job_from_its_turn(database: Database) {
     // A job of each group runs for ever.
-    database
-        .execute(
-            "INSERT INTO {schema}.job (id, kind, group_key, group_limit, args, state, worker)
-            SELECT {schema}.new_job_id(), 'deed', 'g' || n % 1000, 1, '{\"deed\": \"plain\", \"millis\": 0}',
-                CASE WHEN n < 1000 THEN 'running' ELSE 'available' END::{schema}.job_state,
-                CASE WHEN n < 1000 THEN '00000000-0000-7000-8000-000000000001'::uuid END
-            FROM generate_series(0, 9999) AS n",
-        )
-        .await;
-    database
-        .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-            VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.job (id, kind, group_key, group_limit, args, state, worker)
+        SELECT {schema}.new_job_id(), 'deed', 'g' || n % 1000, 1, '{\"deed\": \"plain\", \"millis\": 0}',
+            CASE WHEN n < 1000 THEN 'running' ELSE 'available' END::{schema}.job_state,
+            CASE WHEN n < 1000 THEN '00000000-0000-7000-8000-000000000001'::uuid END
+        FROM generate_series(0, 9999) AS n";
+    database.execute(insert).await;
+    let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
+        VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)";
+    database.execute(insert).await;
     let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
     let jobs = |group: Option<&str>| {
         let work = |_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1);

@@ -65,9 +65,8 @@ async fn a_line_keeps_its_order_when_runners_are_killed() {
 async fn began(database: &Database) -> NewJob {
     let first = line(1, Deed::Plain).unique_key(UniqueKey::raw("first").on_conflict(OnConflict::Replace));
     database.client.insert(first.clone()).await.unwrap();
-    database
-        .execute("UPDATE {schema}.job SET state = 'retryable', began = 1, run = 1, attempt = 1, scheduled_at = now() + interval '1 hour'")
-        .await;
+    let update = "UPDATE {schema}.job SET state = 'retryable', began = 1, run = 1, attempt = 1, scheduled_at = now() + interval '1 hour'";
+    database.execute(update).await;
     database.client.insert(line(1, Deed::Plain).priority(100)).await.unwrap();
     first
 }

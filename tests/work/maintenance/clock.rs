@@ -9,19 +9,17 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A runner's row and a job that it runs, taken by a clock an hour ahead.
 async fn runs_an_hour_ahead(database: &Database, name: &str) -> (Uuid, uniqueue::JobId) {
     let (runner, job) = (Uuid::now_v7(), database.client.insert(Task { n: 1 }).await.unwrap().id());
-    database
-        .execute(&format!(
-            "INSERT INTO {{schema}}.runner (id, name, queues, knows_groups, heartbeat_at, leased_until)
-            VALUES ('{runner}', '{name}', '{{default}}', true, now() + interval '1 h', now() + interval '1 h 1 s')"
-        ))
-        .await;
-    database
-        .execute(&format!(
-            "UPDATE {{schema}}.job SET state = 'running', worker = '{runner}', attempt = 1, run = 1,
-                attempted_at = now() + interval '1 h'
-            WHERE id = '{job}'"
-        ))
-        .await;
+    let insert = format!(
+        "INSERT INTO {{schema}}.runner (id, name, queues, knows_groups, heartbeat_at, leased_until)
+        VALUES ('{runner}', '{name}', '{{default}}', true, now() + interval '1 h', now() + interval '1 h 1 s')"
+    );
+    database.execute(&insert).await;
+    let update = format!(
+        "UPDATE {{schema}}.job SET state = 'running', worker = '{runner}', attempt = 1, run = 1,
+            attempted_at = now() + interval '1 h'
+        WHERE id = '{job}'"
+    );
+    database.execute(&update).await;
     (runner, job)
 }
 
@@ -55,20 +53,15 @@ async fn a_runner_that_lives_when_the_clock_goes_back_loses_nothing(database: Da
 
 #[support::test]
 async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database: Database) {
-    database
-        .execute(
-            "INSERT INTO {schema}.maintenance (service, holder, runner, taken_at, leased_until, ran_at)
-            SELECT s, gen_random_uuid(), 'dead', now() + interval '1 h', now() + interval '1 h 3 s', now() + interval '1 h'
-            FROM unnest(ARRAY['promoter', 'rescuer', 'pruner', 'periodic', 'reindexer']) AS s",
-        )
-        .await;
+    let statement = "INSERT INTO {schema}.maintenance (service, holder, runner, taken_at, leased_until, ran_at)
+        SELECT s, gen_random_uuid(), 'dead', now() + interval '1 h', now() + interval '1 h 3 s', now() + interval '1 h'
+        FROM unnest(ARRAY['promoter', 'rescuer', 'pruner', 'periodic', 'reindexer']) AS s";
+    database.execute(statement).await;
     // Switched off by an operator, as long as he said.
-    database
-        .execute(
-            "UPDATE {schema}.maintenance SET holder = NULL, runner = NULL, leased_until = now() + interval '10 years'
-            WHERE service = 'pruner'",
-        )
-        .await;
+    let update =
+        "UPDATE {schema}.maintenance SET holder = NULL, runner = NULL, leased_until = now() + interval '10 years'
+        WHERE service = 'pruner'";
+    database.execute(update).await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     database.start(caretaker(&database).name("r")).await;
     for service in ["promoter", "rescuer", "periodic", "reindexer"] {
@@ -88,25 +81,19 @@ async fn rates_and_holds_from_before_the_clock_went_back_end_after_their_own_len
     client.queue("held").hold(tenth).await.unwrap();
     client.queue("held group").hold_group("a", tenth).await.unwrap();
     client.queue("held by hand").hold(Duration::ZERO).await.unwrap();
-    database
-        .execute(
-            "INSERT INTO {schema}.queue_group (queue, group_key, rate_full_at)
-            VALUES ('rated groups', 'a', now() + interval '1 h')",
-        )
-        .await;
+    let statement = "INSERT INTO {schema}.queue_group (queue, group_key, rate_full_at)
+        VALUES ('rated groups', 'a', now() + interval '1 h')";
+    database.execute(statement).await;
     for table in ["queue", "queue_group"] {
-        database
-            .execute(&format!(
-                "UPDATE {{schema}}.{table} SET held_at = held_at + interval '1 h', held_until = held_until + interval '1 h'"
-            ))
-            .await;
+        let update = format!(
+            "UPDATE {{schema}}.{table} SET held_at = held_at + interval '1 h', held_until = held_until + interval '1 h'"
+        );
+        database.execute(&update).await;
     }
     database.execute("UPDATE {schema}.queue SET rate_full_at = now() + interval '1 h' WHERE name = 'rated'").await;
-    database
-        .execute(
-            "UPDATE {schema}.queue SET held_at = now(), held_until = now() + interval '1 h' WHERE name = 'held by hand'",
-        )
-        .await;
+    let update =
+        "UPDATE {schema}.queue SET held_at = now(), held_until = now() + interval '1 h' WHERE name = 'held by hand'";
+    database.execute(update).await;
     let mut runner = database.runner().lease(SECOND).worker(at_once);
     for name in ["rated", "rated groups", "held", "held group", "held by hand"] {
         runner = runner.queue(name, 1);
@@ -128,18 +115,16 @@ async fn what_was_set_less_than_a_second_ahead_stays(database: Database, client:
     let (id, _) = runs_an_hour_ahead(&database, "r").await;
     let changed = async |ahead: &str| {
         for table in ["queue", "queue_group"] {
-            database
-                .execute(&format!(
-                    "UPDATE {{schema}}.{table} SET held_at = clock_timestamp() + interval '{ahead}',
-                        rate_full_at = clock_timestamp() + interval '1 s' + interval '{ahead}'"
-                ))
-                .await;
+            let update = format!(
+                "UPDATE {{schema}}.{table} SET held_at = clock_timestamp() + interval '{ahead}',
+                rate_full_at = clock_timestamp() + interval '1 s' + interval '{ahead}'"
+            );
+            database.execute(&update).await;
         }
-        database
-            .execute(&format!(
-                "UPDATE {{schema}}.runner SET heartbeat_at = clock_timestamp() + interval '{ahead}' WHERE id = '{id}'"
-            ))
-            .await;
+        let update = format!(
+            "UPDATE {{schema}}.runner SET heartbeat_at = clock_timestamp() + interval '{ahead}' WHERE id = '{id}'"
+        );
+        database.execute(&update).await;
         database.number("SELECT {schema}._end_future_times()").await
     };
     assert_eq!(changed("900 ms").await, 0);

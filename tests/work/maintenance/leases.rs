@@ -85,7 +85,7 @@ async fn any_number_of_holders_at_once_do_no_harm(database: Database) {
         let runner = database.runner().queue("default", 50).promote_interval(Duration::from_millis(1)).worker(at_once);
         runners.push(runner.start().await.unwrap());
     }
-    let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(n.into())));
+    let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(n.into())));
     database.client.insert_many(jobs).await.unwrap();
     let began = Instant::now();
     let open = "SELECT count(*) FROM {schema}.job WHERE state <> 'completed'";
@@ -112,16 +112,4 @@ async fn nobody_waits_for_a_lease_that_somebody_has_locked(database: Database) {
     // Each lease that is given up waits as long as its statement may wait for a lock, and no longer.
     assert!(began.elapsed() < WAIT / 2, "{:?}", began.elapsed());
     locked.rollback().await.unwrap();
-}
-
-#[support::test]
-async fn without_a_session_of_its_own_a_runner_does_maintenance_in_transactions(database: Database) {
-    let runner = caretaker(&database).name("r").queue("default", 1).poll_only().start().await.unwrap();
-    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    eventually!(
-        { database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed },
-        "the job is not promoted"
-    );
-    runner.stop().await.unwrap();
-    assert_eq!(holder(&database, "promoter").await, "");
 }

@@ -235,16 +235,8 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Data
         let sender = sender.clone();
         async move { sender.send(job.row().scheduled_at).map_err(|error| error.to_string()) }
     };
-    database
-        .start(
-            database
-                .runner()
-                .queue("default", 10)
-                .retention(Retention::forever().completed(Duration::ZERO))
-                .prune_interval(Duration::from_millis(10))
-                .worker(work),
-        )
-        .await;
+    let runner = database.runner().queue("default", 10).retention(Retention::forever().completed(Duration::ZERO));
+    database.start(runner.prune_interval(Duration::from_millis(10)).worker(work)).await;
     let periodic = Admin::new(&database.client).periodic();
     database.client.define_periodic(PeriodicJob::every("a", HOUR, Task { n: 1 })).await.unwrap();
     until_placed(&database).await;
@@ -259,7 +251,7 @@ async fn where_completed_jobs_are_not_kept_a_slot_still_runs_once(database: Data
             "the slot is not run"
         );
     }
-    let slot = tokio::time::timeout(WAIT, ran.recv()).await.unwrap().unwrap();
+    let slot = timeout(WAIT, ran.recv()).await.unwrap().unwrap();
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
     eventually!(database.number(completed).await == 1, "not completed");
     // The claim of the slot outlives the job's completion, so the same slot is a duplicate.

@@ -112,17 +112,12 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
         }
         .map(|outcome| outcome.unwrap_or(uniqueue::Outcome::complete()))
     };
-    database
-        .start(
-            database
-                .runner()
-                .queue("default", 10)
-                .queue("kept", 10)
-                .retention(Retention::forever().completed(Duration::ZERO))
-                .prune_interval(Duration::from_secs(3600))
-                .worker(work),
-        )
-        .await;
+    let runner = database
+        .runner()
+        .queue("default", 10)
+        .queue("kept", 10)
+        .retention(Retention::forever().completed(Duration::ZERO));
+    database.start(runner.prune_interval(Duration::from_secs(3600)).worker(work)).await;
     let kept = (0..9).map(|n| NewJob::from(Task { n }).queue("kept"));
     database.client.insert_many(kept).await.unwrap();
     database.client.insert_many((0..90).map(|n| Task { n })).await.unwrap();
@@ -134,40 +129,9 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
 }
 
 #[support::test]
-async fn a_stale_completion_deletes_nothing(database: Database) {
-    let (work, started, go_on) = held_up();
-    let runner = database
-        .runner()
-        .queue("default", 10)
-        .retention(Retention::forever().completed(Duration::ZERO))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
-    let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
-    let taken = "WITH taken AS (UPDATE {schema}.job SET worker = gen_random_uuid(), attempt = 2 RETURNING worker)
-        INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        SELECT worker, 'other', '{}', now() + interval '1 hour', true FROM taken";
-    database.execute(taken).await;
-    go_on.add_permits(1);
-    runner.stop().await.unwrap();
-    let row = database.client.job(inserted.id()).await.unwrap().expect("the other attempt's job");
-    assert_eq!((row.state, row.attempt), (JobState::Running, 2));
-}
-
-#[support::test]
 async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(database: Database) {
-    database
-        .start(
-            database
-                .runner()
-                .queue("default", 10)
-                .retention(Retention::forever().completed(Duration::ZERO))
-                .prune_interval(QUICK)
-                .worker(at_once),
-        )
-        .await;
+    let runner = database.runner().queue("default", 10).retention(Retention::forever().completed(Duration::ZERO));
+    database.start(runner.prune_interval(QUICK).worker(at_once)).await;
     let key = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Completed);
     let without = database.client.insert(Task { n: 1 }).unique_key(key("a")).await.unwrap();
     let bounded = key("b").period(Duration::from_secs(3600));
@@ -186,16 +150,8 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(datab
 
 #[support::test]
 async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat(database: Database) {
-    database
-        .start(
-            database
-                .runner()
-                .queue("default", 10)
-                .lease(Duration::from_secs(1))
-                .prune_interval(Duration::from_secs(3600))
-                .worker(at_once),
-        )
-        .await;
+    let runner = database.runner().queue("default", 10).lease(Duration::from_secs(1));
+    database.start(runner.prune_interval(Duration::from_secs(3600)).worker(at_once)).await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('default', '0')").await;
     eventually!(
         {

@@ -12,12 +12,9 @@ const QUICK: Duration = Duration::from_millis(10);
 async fn refuse(database: &Database, event: &str, about: &str) {
     // A sequence counts what is rolled back as well.
     database.execute("CREATE SEQUENCE {schema}.tries").await;
-    database
-        .execute(
-            "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one'; END $$",
-        )
-        .await;
+    let create = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one'; END $$";
+    database.execute(create).await;
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
         EXECUTE FUNCTION {{schema}}._refuse()"
@@ -53,9 +50,8 @@ async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
         final_jobs(&database, "a", "completed", 8 * 3600, 3000).await;
         let table = format!("CREATE TABLE {{schema}}.report (job uuid REFERENCES {{schema}}.job (id) {check})");
         database.execute(&table).await;
-        database
-            .execute("INSERT INTO {schema}.report SELECT id FROM {schema}.job ORDER BY id OFFSET 700 LIMIT 1")
-            .await;
+        let insert = "INSERT INTO {schema}.report SELECT id FROM {schema}.job ORDER BY id OFFSET 700 LIMIT 1";
+        database.execute(insert).await;
         let runner = pruner(&database).await;
         eventually!(database.number(JOBS).await == 1, "the others stay");
         // Nor those that are past their retention later.

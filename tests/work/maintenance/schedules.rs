@@ -57,15 +57,12 @@ async fn a_slot_placed_before_the_clock_went_back_is_not_waited_for(database: Da
         database.client.define_periodic(PeriodicJob::every(name, 2 * SECOND, job("tick"))).await.unwrap();
     }
     // As a clock two days ahead would leave them. The trigger notes when a time was set, so it is set last.
-    database
-        .execute("UPDATE {schema}.periodic SET next_at = now() + interval '2 days' WHERE name IN ('placed', 'by hand')")
-        .await;
-    database
-        .execute("UPDATE {schema}.periodic SET starts_at = now() + interval '2 days' WHERE name = 'unplaced'")
-        .await;
-    database
-        .execute("UPDATE {schema}.periodic SET placed_at = now() + interval '2 days' WHERE name <> 'by hand'")
-        .await;
+    let update = "UPDATE {schema}.periodic SET next_at = now() + interval '2 days' WHERE name IN ('placed', 'by hand')";
+    database.execute(update).await;
+    let update = "UPDATE {schema}.periodic SET starts_at = now() + interval '2 days' WHERE name = 'unplaced'";
+    database.execute(update).await;
+    let update = "UPDATE {schema}.periodic SET placed_at = now() + interval '2 days' WHERE name <> 'by hand'";
+    database.execute(update).await;
     database.start(caretaker(&database)).await;
     for name in ["placed", "unplaced"] {
         eventually!(slots(&database, name).await.0 > 1, "{name}");
@@ -103,18 +100,12 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
 
 #[support::test]
 async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Database) {
-    database
-        .execute(
-            "CREATE FUNCTION {schema}.refuse_bad() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN RAISE EXCEPTION 'not today'; END $$",
-        )
-        .await;
-    database
-        .execute(
-            "CREATE TRIGGER refuse_bad BEFORE INSERT ON {schema}.job FOR EACH ROW WHEN (NEW.kind = 'bad')
-            EXECUTE FUNCTION {schema}.refuse_bad()",
-        )
-        .await;
+    let create = "CREATE FUNCTION {schema}.refuse_bad() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION 'not today'; END $$";
+    database.execute(create).await;
+    let create = "CREATE TRIGGER refuse_bad BEFORE INSERT ON {schema}.job FOR EACH ROW WHEN (NEW.kind = 'bad')
+        EXECUTE FUNCTION {schema}.refuse_bad()";
+    database.execute(create).await;
     for (name, kind) in [("a", "bad"), ("b", "tick")] {
         database.client.define_periodic(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
     }

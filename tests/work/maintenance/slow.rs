@@ -54,7 +54,7 @@ async fn many_are_pruned() {
 
 async fn many_are_promoted() {
     let database = Database::new().await;
-    let jobs = (0..JOBS).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
     slow(&database, "UPDATE", "true", TAKES).await;
     run_until(&database, caretaker(&database), HALF, "state IN ('scheduled', 'retryable')").await;
@@ -70,7 +70,7 @@ async fn many_are_rescued() {
 
 async fn others_are_promoted() {
     let database = Database::new().await;
-    let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    let jobs = (0..5).map(|n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
     let first = "UPDATE {schema}.job SET scheduled_at = scheduled_at - interval '1 s' WHERE args->>'n' = '0'";
     assert_eq!(database.execute(first).await, 1);
@@ -80,21 +80,15 @@ async fn others_are_promoted() {
 
 #[support::test]
 async fn a_job_whose_change_waits_for_a_lock_of_the_application_holds_up_no_other(database: Database) {
-    let jobs = (0..5).map(|n| uniqueue::NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
+    let jobs = (0..5).map(|n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
     database.execute("CREATE TABLE {schema}.report (n integer)").await;
-    database
-        .execute(
-            "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN LOCK TABLE {schema}.report; RETURN NEW; END $$",
-        )
-        .await;
-    database
-        .execute(
-            "CREATE TRIGGER note BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.args->>'n' = '0')
-            EXECUTE FUNCTION {schema}.note()",
-        )
-        .await;
+    let create = "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN LOCK TABLE {schema}.report; RETURN NEW; END $$";
+    database.execute(create).await;
+    let create = "CREATE TRIGGER note BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.args->>'n' = '0')
+        EXECUTE FUNCTION {schema}.note()";
+    database.execute(create).await;
     let mut locking = database.pool().begin().await.unwrap();
     sqlx::query(database.sql("LOCK TABLE {schema}.report")).execute(&mut *locking).await.unwrap();
     run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
@@ -146,5 +140,5 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
     proxy.freeze();
     let due = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
     eventually!(database.client.job(due.id()).await.unwrap().unwrap().state == JobState::Available, "not promoted");
-    let _ = tokio::time::timeout(WAIT, runner.stop()).await.unwrap();
+    let _ = timeout(WAIT, runner.stop()).await.unwrap();
 }

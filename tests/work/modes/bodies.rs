@@ -15,7 +15,7 @@ pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: Ground) {
     let runner = ground.runner().worker(work).start().await.unwrap();
     let mut seen = Vec::new();
     for _ in 0..50 {
-        seen.push(tokio::time::timeout(WAIT, started.recv()).await.unwrap().unwrap());
+        seen.push(timeout(WAIT, started.recv()).await.unwrap().unwrap());
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
@@ -23,7 +23,7 @@ pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: Ground) {
         let mut tx = ground.client.pool().begin().await.unwrap();
         ground.client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
     }
     runner.stop().await.unwrap();
     let worked = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
@@ -39,7 +39,9 @@ pub async fn a_failed_job_is_tried_again_and_discarded_in_the_end(ground: Ground
     let hopeless = ground.client.insert(Task { n: 0 }).max_attempts(3).await.unwrap();
     let better = ground.client.insert(Task { n: 1 }).await.unwrap();
     let row = ground.until(hopeless.id(), JobState::Discarded).await;
-    assert_eq!((row.attempt, row.errors.len()), (3, 3));
+    let errors: Vec<_> = row.errors.iter().map(|error| (error.attempt, error.error.as_str())).collect();
+    assert_eq!(errors, [(1, "no luck 1"), (2, "no luck 2"), (3, "no luck 3")]);
+    assert_eq!(row.attempt, 3);
     let row = ground.until(better.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (3, 2));
     runner.stop().await.unwrap();
@@ -57,36 +59,29 @@ pub async fn a_scheduled_job_starts_when_it_is_due(ground: Ground) {
 }
 
 pub async fn a_snoozed_job_comes_back(ground: Ground) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let work = move |_: RunningJob<Task>| {
-        let run = counted.fetch_add(1, Ordering::SeqCst);
-        async move { if run == 0 { Outcome::snooze(Duration::from_millis(100)) } else { Outcome::complete() } }
+    let work = async |job: RunningJob<Task>| match job.row().run {
+        1..=3 => Outcome::snooze(Duration::from_millis(30)),
+        _ => Outcome::complete(),
     };
     let runner = ground.runner().worker(work).start().await.unwrap();
     let snoozed = ground.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
     let row = ground.until(snoozed.id(), JobState::Completed).await;
-    assert_eq!((row.attempt, runs.load(Ordering::SeqCst)), (1, 2));
+    assert_eq!((row.attempt, row.run), (1, 4));
     runner.stop().await.unwrap();
 }
 
 pub async fn a_running_job_that_is_cancelled_is_told(ground: Ground) {
     let (sender, mut told) = mpsc::unbounded_channel();
-    let started = Arc::new(Notify::new());
-    let signal = started.clone();
     let work = move |job: RunningJob<Task>| {
-        let (sender, signal) = (sender.clone(), signal.clone());
-        async move {
-            signal.notify_one();
-            let _ = sender.send(job.stopped().await);
-        }
+        let sender = sender.clone();
+        async move { sender.send(job.stopped().await) }
     };
     let runner = ground.runner().worker(work).start().await.unwrap();
     let running = ground.client.insert(Task { n: 1 }).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    ground.until(running.id(), JobState::Running).await;
     let cancelled_at = Instant::now();
     assert_eq!(ground.client.cancel([running.id()]).await.unwrap(), [running.id()]);
-    assert_eq!(tokio::time::timeout(WAIT, told.recv()).await.unwrap(), Some(StopReason::Cancelled));
+    assert_eq!(timeout(WAIT, told.recv()).await.unwrap(), Some(StopReason::Cancelled));
     // By the next heartbeat at the latest: a quarter of the lease; the rest is for busy machines.
     assert!(cancelled_at.elapsed() < Duration::from_secs(5), "{:?}", cancelled_at.elapsed());
     runner.stop().await.unwrap();
@@ -112,10 +107,10 @@ pub async fn a_stop_finishes_what_runs_and_leaves_the_rest(ground: Ground) {
     let (work, started, go_on) = held_up();
     ground.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
     let runner = ground.runner().worker(work).start().await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, started.notified()).await.unwrap();
     let stopping = tokio::spawn(runner.stop());
     go_on.add_permits(100);
-    tokio::time::timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
+    timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
     let lost = "SELECT count(*) FROM {schema}.job
         WHERE NOT (state = 'completed' AND attempt = 1) AND NOT (state = 'available' AND attempt = 0)";
     assert_eq!(ground.database.number(lost).await, 0, "an attempt was lost");
@@ -143,7 +138,10 @@ pub async fn effects_commit_with_their_completion_exactly_once(ground: Ground) {
     let runner = ground.runner().worker(work).start().await.unwrap();
     let jobs = ground.client.insert_many((0..10).map(|n| Task { n })).await.unwrap();
     for job in jobs {
-        assert_eq!(ground.until(job.id(), JobState::Completed).await.attempt, 3);
+        let row = ground.until(job.id(), JobState::Completed).await;
+        assert_eq!((row.attempt, row.errors.len()), (3, 2));
+        // An Ok without the commit does not pass for done.
+        assert!(row.errors[0].error.contains("did not commit"), "{row:?}");
     }
     runner.stop().await.unwrap();
     assert_eq!(ground.database.number("SELECT count(*) FROM {schema}.effect").await, 10);
@@ -158,8 +156,11 @@ pub async fn the_jobs_of_a_dead_runner_come_back(ground: Ground) {
         ground.database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{id}'")).await;
     }
     let runner = ground.runner().worker(at_once).start().await.unwrap();
-    assert_eq!(ground.until(lost.id(), JobState::Completed).await.run, 1);
-    ground.until(killer.id(), JobState::Discarded).await;
+    let lost = ground.until(lost.id(), JobState::Completed).await;
+    assert_eq!((lost.run, lost.attempt, lost.crashes), (1, 1, 1));
+    for row in [lost, ground.until(killer.id(), JobState::Discarded).await] {
+        assert!(row.errors[0].error.starts_with("rescued: "), "{row:?}");
+    }
     runner.stop().await.unwrap();
 }
 

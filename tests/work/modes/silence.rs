@@ -130,6 +130,6 @@ async fn a_runner_that_only_polls_neither_listens_nor_is_notified() {
 /// Whether nothing was heard until a notification of the listener's own comes around.
 async fn no_notification(listener: &mut PgListener) -> bool {
     sqlx::query("SELECT pg_notify('uniqueue.job', 'the end')").execute(&mut *listener).await.unwrap();
-    let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    let heard = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     heard.payload() == "the end"
 }

@@ -137,7 +137,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     let (from, to) = (old.url().to_owned(), new.url().to_owned());
     let moving =
         tokio::task::spawn_blocking(move || Command::new(script).env("PATH", path).args([from, to]).output().unwrap());
-    let moved = tokio::time::timeout(WAIT * 3, moving).await.unwrap().unwrap();
+    let moved = timeout(WAIT * 3, moving).await.unwrap().unwrap();
     assert!(moved.status.success(), "{moved:?}");
     refuses_as_moved(&before, old.url(), new.url()).await;
     let after = open(map(new.url()));

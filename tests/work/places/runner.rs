@@ -141,7 +141,7 @@ async fn a_start_waits_for_a_place_that_does_not_answer_for_seconds_only() {
     // Its clients wait 10 s for a connection.
     let places = Places::new(PlaceMap::new([nowhere("gone")]).unwrap());
     let start = places.runner(quick).start();
-    let handle = tokio::time::timeout(Duration::from_secs(7), start).await.unwrap().unwrap();
+    let handle = timeout(Duration::from_secs(7), start).await.unwrap().unwrap();
     handle.stop().await.unwrap();
 }
 

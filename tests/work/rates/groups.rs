@@ -83,15 +83,12 @@ async fn the_rate_of_groups_changes_live() {
 
 #[support::test]
 async fn rows_of_groups_whose_times_have_passed_are_pruned(database: Database, client: &Client) {
-    database
-        .execute(
-            "INSERT INTO {schema}.queue_group (queue, group_key, rate_full_at, held_until)
-            SELECT 'default', 'past' || n, now() - interval '1 s', NULL::timestamptz FROM generate_series(1, 2500) AS n
-            UNION ALL VALUES ('default', 'held', now() - interval '1 s', now() + interval '1 h')
-            UNION ALL VALUES ('default', 'rated', now() + interval '1 h', now() - interval '1 s')
-            UNION ALL VALUES ('default', 'nothing', NULL::timestamptz, NULL::timestamptz)",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.queue_group (queue, group_key, rate_full_at, held_until)
+        SELECT 'default', 'past' || n, now() - interval '1 s', NULL::timestamptz FROM generate_series(1, 2500) AS n
+        UNION ALL VALUES ('default', 'held', now() - interval '1 s', now() + interval '1 h')
+        UNION ALL VALUES ('default', 'rated', now() + interval '1 h', now() - interval '1 s')
+        UNION ALL VALUES ('default', 'nothing', NULL::timestamptz, NULL::timestamptz)";
+    database.execute(insert).await;
     let runner = database
         .runner()
         .queue("default", 1)

@@ -156,15 +156,6 @@ async fn a_rate_outside_its_limits_is_refused(database: Database) {
 }
 
 #[support::test]
-async fn a_rate_needs_read_committed(database: Database) {
-    database.client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, SECOND)))).await.unwrap();
-    let mut tx = database.pool().begin().await.unwrap();
-    sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *tx).await.unwrap();
-    let locked = sqlx::query(database.sql("SELECT {schema}._lock_queue('default')")).execute(&mut *tx).await;
-    assert!(locked.unwrap_err().to_string().contains("READ COMMITTED"));
-}
-
-#[support::test]
 async fn tokens_are_counted_to_the_microsecond_and_never_in_excess(database: Database) {
     let tokens = "SELECT {schema}._rate_tokens(3, '1 s', 2, '2000-01-01 00:00:00Z'::timestamptz + CAST($1 AS interval), '2000-01-01 00:00:00Z')";
     let mut connection = database.pool().acquire().await.unwrap();

@@ -1,6 +1,6 @@
 //! Maintenance where no runner of the library lives.
 
-use super::{Remote, bystander, run_out};
+use super::{Remote, bystander};
 use support::prelude::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,12 +39,9 @@ async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted(database: Database)
     database.execute("UPDATE {schema}.job SET queue = CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END").await;
     runner.stop().await.unwrap();
     // It died rather than stopped.
-    database
-        .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups, keep_completed)
-        VALUES (gen_random_uuid(), 'dead', '{}', now() - interval '1 hour', true, '1000 years')",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups, keep_completed)
+        VALUES (gen_random_uuid(), 'dead', '{}', now() - interval '1 hour', true, '1000 years')";
+    database.execute(insert).await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('a', '1 hour')").await;
     let kept = database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'b'").await;
     assert!(kept > 0);
@@ -88,49 +85,6 @@ async fn a_runner_that_has_the_leases_leaves_nothing_to_do(database: Database) {
     database.pass(MINUTE).await;
     assert_eq!(Remote::new(&database, "w").maintain().await.1, 0);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.maintenance WHERE runner = 'w'").await, 0);
-}
-
-#[support::test]
-async fn jobs_that_the_database_refuses_to_change_hold_up_no_others(database: Database) {
-    let worker = Remote::new(&database, "w");
-    database
-        .execute(
-            "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-            BEGIN
-                IF OLD.kind = 'bad' THEN RAISE 'refused'; END IF;
-                RETURN coalesce(NEW, OLD);
-            END $$",
-        )
-        .await;
-    for kind in ["bad", "good", "bad", "good"] {
-        database.client.insert(job(kind).scheduled_in(MINUTE)).await.unwrap();
-    }
-    database.pass(MINUTE).await;
-    let refuse =
-        "CREATE TRIGGER refuse BEFORE UPDATE OR DELETE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()";
-    database.execute(refuse).await;
-    assert_eq!(worker.maintain().await.0, 2, "promoted");
-    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
-    worker.maintain().await;
-    assert_eq!(worker.fetch(9).await.len(), 4);
-    database.execute(refuse).await;
-    database.execute("ALTER TABLE {schema}.job DISABLE TRIGGER refuse").await;
-    run_out(&database).await;
-    database.execute("ALTER TABLE {schema}.job ENABLE TRIGGER refuse").await;
-    assert_eq!(worker.maintain().await.1, 2, "rescued");
-    database.execute("ALTER TABLE {schema}.job DISABLE TRIGGER refuse").await;
-    database
-        .execute(
-            "UPDATE {schema}.job SET state = 'completed', finalized_at = now() - interval '2 days',
-            id = {schema}.id_at(now() - interval '2 days' - row_number * interval '1 s')
-            FROM (SELECT id AS old, row_number() OVER () FROM {schema}.job) AS n WHERE n.old = id",
-        )
-        .await;
-    database.execute("ALTER TABLE {schema}.job ENABLE TRIGGER refuse").await;
-    database.execute("UPDATE {schema}.maintenance SET ran_at = NULL").await;
-    assert_eq!(worker.maintain().await.2, 2, "deleted");
-    let left = "SELECT string_agg(kind || ' ' || state, ', ') FROM {schema}.job";
-    assert_eq!(database.text(left).await, format!("bad {0}, bad {0}", JobState::Completed));
 }
 
 #[support::test]

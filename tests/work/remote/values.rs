@@ -85,7 +85,7 @@ async fn a_locked_row_is_answered_locked_and_the_others_count(database: Database
             "SELECT concat_ws(' ', a.counted, a.locked, a.state) FROM {{schema}}.{call}($1, $2{rest}) AS a"
         ));
         let rows = sqlx::query_scalar::<_, String>(text).bind(ids).bind(runs).fetch_all(&worker.pool);
-        tokio::time::timeout(WAIT, rows).await.expect("it does not wait for the lock").unwrap()
+        timeout(WAIT, rows).await.expect("it does not wait for the lock").unwrap()
     };
     let (first, both) = (&jobs[..3], "t f completed");
     assert_eq!(said(first, "complete_jobs", "").await, [both, "f t running", both]);

@@ -6,8 +6,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 ///
 /// A parameter is made by `new()` of its type, which is fallible for `testing::Database`. A reference to a client is the
 /// client of the first parameter. A first option such as `with_connections(1)` makes the first parameter instead of `new()`.
-/// Other options go to `tokio::test`. A test that does not fail ends by `end()` of a first parameter of the type `Database`, which stops
-/// the runners that it started.
+/// Other options go to `tokio::test`. A test that does not fail ends by `end()` of a first parameter of the type `Database`,
+/// which stops the runners that it started.
 ///
 /// # Panics
 ///
