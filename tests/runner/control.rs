@@ -184,7 +184,7 @@ async fn a_job_cancelled_while_its_fetch_is_answered_reaches_its_worker(database
 async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement(database: Database) {
     const JOBS: usize = 1_500;
     let (sender, mut seen) = mpsc::unbounded_channel();
-    let mut listener = database.listen("control").await;
+    let mut listener = database.listen(&["control"]).await;
     let runner = database.runner().queue("many", JOBS).lease(HOUR).stop_timeout(Duration::ZERO);
     let runner = runner.worker(watched(sender)).start().await.unwrap();
     let waiting = database.client.insert(Task { n: 0 }).await.unwrap().id();

@@ -164,7 +164,7 @@ async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs(database: Database)
     let sleeper = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
         VALUES (gen_random_uuid(), 'sleeper', '{default}', true, now() + interval '1 hour', true)";
     database.execute(sleeper).await;
-    let mut listener = database.listen("job").await;
+    let mut listener = database.listen(&["job"]).await;
     timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let notification = timeout(WAIT, listener.recv()).await.expect("a wake-up").unwrap();
     assert_eq!(notification.payload(), "default");

@@ -116,7 +116,7 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
 
 #[support::test]
 async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Database) {
-    let mut listener = database.listen("job").await;
+    let mut listener = database.listen(&["job"]).await;
     database.client.insert(job("unheard")).await.unwrap();
     let (sender, mut started) = mpsc::unbounded_channel();
     database.start(quick(&database.client).worker(reporting(sender))).await;

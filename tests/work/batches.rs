@@ -25,10 +25,9 @@ async fn count(database: &Database, condition: &str) -> i64 {
 #[support::test]
 async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Database) {
     insert(&database, 25).await;
-    let sizes = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&sizes);
-    let work = move |jobs: Vec<RunningJob<Task>>| {
-        seen.lock().unwrap().push(jobs.len());
+    static SIZES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let work = |jobs: Vec<RunningJob<Task>>| {
+        SIZES.lock().unwrap().push(jobs.len());
         let result = |job: &RunningJob<Task>| match job.args.n % 5 {
             0 => Ok(Outcome::complete_with(job.args.n).unwrap()),
             1 => Ok(Outcome::snooze(MINUTE)),
@@ -42,7 +41,7 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Dat
     let runner = slots(&database, 40).batch_worker(size, work).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('available', 'running')", 0).await;
     runner.stop().await.unwrap();
-    let sizes = sizes.lock().unwrap().clone();
+    let sizes = SIZES.lock().unwrap().clone();
     assert!(sizes.iter().sum::<usize>() == 25 && sizes.iter().all(|size| *size <= 10), "{sizes:?}");
     assert!(sizes.contains(&10), "{sizes:?}");
     assert_eq!(count(&database, "state = 'completed' AND attempt = 1").await, 10);
@@ -97,35 +96,21 @@ async fn an_error_for_all_a_panic_and_a_wrong_number_of_results_fail_each_job() 
     }
 }
 
-/// Batches that say when they begin, and end when they are told.
-#[derive(Default)]
-struct Gate {
-    begun: Notify,
-    go_on: Notify,
-}
-
 #[support::test]
 async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database) {
     let ids = insert(&database, 3).await;
-    let gate = Arc::new(Gate::default());
-    let inner = Arc::clone(&gate);
-    let work = move |_: Vec<RunningJob<Task>>| {
-        let gate = Arc::clone(&inner);
-        async move {
-            gate.begun.notify_one();
-            gate.go_on.notified().await;
-        }
-    };
+    static GATE: Gate = Gate::closed();
+    let work = async |_: Vec<RunningJob<Task>>| GATE.pass().await;
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
     database.start(runner.batch_worker(Batching::up_to(3).within(MINUTE), work)).await;
-    timeout(WAIT, gate.begun.notified()).await.unwrap();
+    GATE.begun(1).await;
     // The first attempt is the leader, which polls the work.
     database.client.cancel([ids[0]]).await.unwrap();
     // Its slot is free, and a job that comes now starts another batch.
     let next = database.client.insert(Task { n: 9 }).await.unwrap().id();
     let started = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{next}' AND state = 'running'");
     database.until(&started, 1).await;
-    gate.go_on.notify_one();
+    GATE.open(1);
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
     assert_eq!(database.client.job(ids[0]).await.unwrap().unwrap().state, JobState::Cancelled);
     database.client.cancel([next]).await.unwrap();
@@ -147,22 +132,15 @@ async fn a_graceful_stop_finishes_a_batch_and_a_hard_one_gives_its_jobs_back() {
     for is_hard in [false, true] {
         let database = Database::new().await;
         insert(&database, 3).await;
-        let gate = Arc::new(Gate::default());
-        let inner = Arc::clone(&gate);
-        let work = move |_: Vec<RunningJob<Task>>| {
-            let gate = Arc::clone(&inner);
-            async move {
-                gate.begun.notify_one();
-                gate.go_on.notified().await;
-            }
-        };
+        static GATE: Gate = Gate::closed();
+        let work = async |_: Vec<RunningJob<Task>>| GATE.pass().await;
         let runner = slots(&database, 3).stop_grace(Duration::ZERO);
         let runner = if is_hard { runner.stop_timeout(Duration::ZERO) } else { runner };
         let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
-        timeout(WAIT, gate.begun.notified()).await.unwrap();
+        GATE.begun(1).await;
         let stopping = tokio::spawn(runner.stop());
         if !is_hard {
-            gate.go_on.notify_one();
+            GATE.open(1);
         }
         timeout(WAIT, stopping).await.unwrap().unwrap().unwrap();
         let ended = if is_hard { "state = 'available' AND attempt = 0" } else { "state = 'completed'" };
@@ -185,11 +163,10 @@ async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch(database
 async fn a_suspect_is_worked_alone(database: Database) {
     let ids = insert(&database, 6).await;
     database.execute(&format!("UPDATE {{schema}}.job SET crashes = 1 WHERE id = '{}'", ids[0])).await;
-    let was_alone = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&was_alone);
-    let work = move |jobs: Vec<RunningJob<Task>>| {
+    static WAS_ALONE: AtomicBool = AtomicBool::new(false);
+    let work = |jobs: Vec<RunningJob<Task>>| {
         if jobs.iter().any(|job| job.row().crashes > 0) {
-            seen.store(jobs.len() == 1, Ordering::Relaxed);
+            WAS_ALONE.store(jobs.len() == 1, Ordering::Relaxed);
         }
         std::future::ready(())
     };
@@ -197,7 +174,7 @@ async fn a_suspect_is_worked_alone(database: Database) {
     let runner = slots(&database, 12).batch_worker(size, work).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 6).await;
     runner.stop().await.unwrap();
-    assert!(was_alone.load(Ordering::Relaxed));
+    assert!(WAS_ALONE.load(Ordering::Relaxed));
 }
 
 #[support::test]
@@ -205,22 +182,20 @@ async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs(data
     database.client.queue("default").limit(Some(4)).await.unwrap();
     let grouped = |n: u32| NewJob::from(Task { n }).group(format!("g{}", n % 3)).group_limit(1);
     database.client.insert_many((0..30).map(grouped)).await.unwrap();
-    let most = Arc::new(Mutex::new(0));
-    let seen = Arc::clone(&most);
-    let work = move |jobs: Vec<RunningJob<Task>>| {
+    static MOST: AtomicUsize = AtomicUsize::new(0);
+    let work = |jobs: Vec<RunningJob<Task>>| {
         let mut groups: Vec<_> = jobs.iter().map(|job| job.row().group_key.clone()).collect();
         groups.sort();
         groups.dedup();
         assert_eq!(groups.len(), jobs.len(), "two of one group at once");
-        let mut most = seen.lock().unwrap();
-        *most = jobs.len().max(*most);
+        MOST.fetch_max(jobs.len(), Ordering::Relaxed);
         std::future::ready(())
     };
     let size = Batching::up_to(10).within(Duration::from_millis(30));
     let runner = slots(&database, 20).batch_worker(size, work).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 30).await;
     runner.stop().await.unwrap();
-    assert!(*most.lock().unwrap() <= 3);
+    assert!(MOST.load(Ordering::Relaxed) <= 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -121,8 +121,7 @@ async fn patience_ends_where_the_rows_and_keys_are_taken(database: Database, cli
 async fn a_change_that_is_held_up_by_no_job_is_tried_again_ever_more_rarely(database: Database) {
     database.client.insert_many((0..3).map(|_| job("a"))).await.unwrap();
     database.client.cancel(JobFilter::all()).await.unwrap();
-    let mut migrating = database.pool().begin().await.unwrap();
-    sqlx::raw_sql(database.sql("LOCK TABLE {schema}.runner")).execute(&mut *migrating).await.unwrap();
+    let migrating = database.begin("LOCK TABLE {schema}.runner").await;
     let retrying = database.client.retry(JobFilter::new().states(JobState::Cancelled)).into_future();
     let let_go = async {
         sleep(Duration::from_secs(2)).await;

@@ -169,8 +169,7 @@ async fn a_job_as_json_names_its_parents_by_their_ids(database: Database) {
 async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Database) {
     database.start(database.runner().queue("unworked", 1).worker_for(["z"], |_| async {})).await;
     database.until("SELECT count(*) FROM {schema}.maintenance WHERE service = 'releaser' AND sleeps", 1).await;
-    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    let mut listener = database.listen(&["control"]).await;
     let first = job("a");
     let second = job("b").after(&first);
     database.client.insert_many([first, second]).await.unwrap();
@@ -183,14 +182,12 @@ async fn a_sleeping_releaser_is_notified_of_the_end_of_a_parent(database: Databa
 }
 
 /// Listens as a releaser does that sleeps.
-async fn beside_a_sleeping_releaser(database: &Database) -> sqlx::postgres::PgListener {
+async fn beside_a_sleeping_releaser(database: &Database) -> PgListener {
     let sleeping = "INSERT INTO {schema}.maintenance (service, holder, leased_until, sleeps)
         VALUES ('releaser', gen_random_uuid(), now() + interval '1 hour', true)
         ON CONFLICT (service) DO UPDATE SET leased_until = excluded.leased_until, sleeps = true";
     database.execute(sleeping).await;
-    let mut listener = sqlx::postgres::PgListener::connect_with(database.pool()).await.unwrap();
-    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
-    listener
+    database.listen(&["control"]).await
 }
 
 #[support::test]

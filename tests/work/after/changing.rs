@@ -80,9 +80,7 @@ async fn a_deleted_parent_counts_as_it_ended_and_else_as_cancelled() {
 #[support::test]
 async fn a_parent_whose_child_is_locked_is_not_deleted(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "c"}])).await;
-    let mut tx = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'b' FOR UPDATE");
-    sqlx::query(lock).execute(&mut *tx).await.unwrap();
+    let tx = database.begin("SELECT FROM {schema}.job WHERE kind = 'b' FOR UPDATE").await;
     let deleted = database.client.delete([ids[0], ids[2]]).await.unwrap();
     assert_eq!(deleted.len(), 1);
     tx.rollback().await.unwrap();
@@ -163,9 +161,8 @@ async fn a_final_parent_is_kept_until_its_children_are_final(database: Database)
 async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet(database: Database) {
     let parent = insert(&database, json!([{"kind": "a"}])).await[0];
     database.set_state(parent, "discarded").await;
-    let mut tx = database.pool().begin().await.unwrap();
-    let child = database.sql(&format!("SELECT id FROM {{schema}}.insert_job('b', after => '{{{parent}}}')"));
-    sqlx::query(child).execute(&mut *tx).await.unwrap();
+    let child = format!("SELECT id FROM {{schema}}.insert_job('b', after => '{{{parent}}}')");
+    let tx = database.begin(&child).await;
     assert_eq!(database.number(PRUNE).await, 0);
     tx.commit().await.unwrap();
     assert_eq!(database.number(PRUNE).await, 0);

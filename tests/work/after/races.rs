@@ -104,9 +104,7 @@ async fn a_step_that_is_rolled_back_leaves_its_parents_to_the_next(database: Dat
 async fn a_locked_child_holds_up_no_other_and_is_released_later(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0])])).await;
     database.set_state(ids[0], "completed").await;
-    let mut tx = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'b' FOR SHARE");
-    tx.execute(sqlx::raw_sql(lock)).await.unwrap();
+    let tx = database.begin("SELECT FROM {schema}.job WHERE kind = 'b' FOR SHARE").await;
     assert_eq!(settle(&database).await, 1);
     assert_eq!(states(&database).await, "a completed, b pending, c available");
     tx.rollback().await.unwrap();
@@ -117,9 +115,7 @@ async fn a_locked_child_holds_up_no_other_and_is_released_later(database: Databa
 #[support::test]
 async fn a_locked_parent_holds_up_no_other_edge(database: Database) {
     let parents = insert(&database, json!([{"kind": "a"}, {"kind": "b"}])).await;
-    let mut tx = database.pool().begin().await.unwrap();
-    let lock = database.sql("SELECT FROM {schema}.job WHERE kind = 'a' FOR UPDATE");
-    tx.execute(sqlx::raw_sql(lock)).await.unwrap();
+    let tx = database.begin("SELECT FROM {schema}.job WHERE kind = 'a' FOR UPDATE").await;
     // The edge of a locked parent is entered by hand, since its insert would wait for the lock.
     let edge = "INSERT INTO {schema}.job_parent (child, parent, linked, condition)
         SELECT c.id, p.id, false, 'completed' FROM {schema}.job AS p, {schema}.insert_job(upper(p.kind), pending => true) AS c
@@ -136,14 +132,10 @@ async fn a_locked_parent_holds_up_no_other_edge(database: Database) {
 #[support::test]
 async fn a_job_that_the_database_refuses_to_change_holds_up_no_other(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[0])])).await;
-    let create = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$";
-    database.execute(create).await;
-    let trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW
-        WHEN (OLD.kind = 'b') EXECUTE FUNCTION {schema}.refuse()";
-    database.execute(trigger).await;
+    database.trigger("BEFORE UPDATE", "OLD.kind = 'b'", "RAISE 'no';").await;
     database.set_state(ids[0], "completed").await;
     settle(&database).await;
     assert_eq!(states(&database).await, "a completed, b pending, c available");
-    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    database.drop_trigger().await;
     assert_eq!(settle(&database).await, 1);
 }

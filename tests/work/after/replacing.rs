@@ -25,9 +25,8 @@ async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_success
     let late = json!({"scheduled_at": "2999-01-01T00:00:00Z"});
     insert(&database, json!([keyed_with("p", "1", late.clone()), keyed_with("q", "2", late)])).await;
     // The releaser has moved the edge of b when it waits for that of e.
-    let mut tx = database.pool().begin().await.unwrap();
     let edge = format!("SELECT FROM {{schema}}.job_parent WHERE child = '{}' FOR UPDATE", ids[3]);
-    sqlx::query(database.sql(&edge)).execute(&mut *tx).await.unwrap();
+    let tx = database.begin(&edge).await;
     let releasing = settle(&database);
     let inserting = async {
         eventually!(database.number(WAITS_FOR_A_ROW).await == 1, "the releaser does not wait");

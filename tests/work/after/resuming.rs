@@ -159,9 +159,7 @@ async fn r20_a_parent_that_is_retried_while_its_child_is_cancelled_reopens_it(da
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     database.set_state(ids[0], "discarded").await;
     // The releaser has cancelled the child and not committed yet.
-    let mut tx = database.pool().begin().await.unwrap();
-    let step = database.sql("SELECT FROM {schema}._release_step(1000, NULL, NULL, NULL)");
-    sqlx::query(step).execute(&mut *tx).await.unwrap();
+    let tx = database.begin("SELECT FROM {schema}._release_step(1000, NULL, NULL, NULL)").await;
     let waiting = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%retry_jobs%'";
     let retrying = async { database.client.retry([ids[0]]).await.unwrap() };

@@ -154,10 +154,7 @@ async fn r21_the_start_itself_checks(database: Database, client: &Client) {
     client.queue("default").limit(Some(5)).await.unwrap();
     let id = client.insert(job("a").expires_in(Duration::from_millis(400))).await.unwrap().id();
     // The fetch waits for the queue's row until the job has expired.
-    let mut holder = PgConnection::connect(&database.url).await.unwrap();
-    let mut transaction = holder.begin().await.unwrap();
-    let lock = "SELECT FROM {schema}.queue WHERE name = 'default' FOR UPDATE";
-    sqlx::query(database.sql(lock)).execute(&mut *transaction).await.unwrap();
+    let transaction = database.begin("SELECT FROM {schema}.queue WHERE name = 'default' FOR UPDATE").await;
     let fetching = tokio::spawn({
         let (pool, fetch) =
             (database.pool().clone(), database.sql("SELECT kind FROM {schema}.fetch_jobs('{default}', 'remote', 10)"));
@@ -174,12 +171,7 @@ async fn r21_the_start_itself_checks(database: Database, client: &Client) {
 async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other(database: Database, client: &Client) {
     let stuck = client.insert(job("stuck").expires_in(HOUR)).await.unwrap().id();
     client.insert(job("a").expires_in(HOUR)).await.unwrap();
-    let create = "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE 'no'; END $$";
-    database.execute(create).await;
-    let create = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW
-        WHEN (OLD.kind = 'stuck' AND NEW.state = 'discarded') EXECUTE FUNCTION {schema}.refuse()";
-    database.execute(create).await;
+    database.trigger("BEFORE UPDATE", "OLD.kind = 'stuck' AND NEW.state = 'discarded'", "RAISE 'no';").await;
     database.execute("UPDATE {schema}.job SET expires_at = clock_timestamp()").await;
     let runner = caretaker(&database).await;
     database.until(EXPIRED, 1).await;
@@ -204,17 +196,14 @@ async fn r21_a_clock_that_went_back_expires_nothing_early(database: Database) {
 #[support::test]
 async fn r21_a_retry_of_a_worker_is_not_cut_short(database: Database) {
     let id = database.client.insert(NewJob::from(Task { n: 1 }).expires_in(HOUR)).await.unwrap().id();
-    let expire = database.sql("UPDATE {schema}.job SET expires_at = clock_timestamp()");
-    let work = move |job: RunningJob<Task>| {
-        let expire = expire.clone();
-        async move {
-            if job.attempt() > 1 {
-                return Ok(Outcome::complete());
-            }
-            // Its time passes while it runs.
-            sqlx::query(expire).execute(job.client().pool()).await.unwrap();
-            Err("no luck")
+    let work = async |job: RunningJob<Task>| {
+        if job.attempt() > 1 {
+            return Ok(Outcome::complete());
         }
+        // Its time passes while it runs.
+        let expire = format!("UPDATE {}.job SET expires_at = clock_timestamp()", job.client().schema().quoted());
+        sqlx::query(sqlx::AssertSqlSafe(expire)).execute(job.client().pool()).await.unwrap();
+        Err("no luck")
     };
     database.start(quick(&database.client).worker(work)).await;
     let ended =
@@ -235,15 +224,7 @@ async fn r21_a_job_after_one_that_expired_is_cancelled(database: Database) {
 #[support::test]
 async fn r21_an_attempt_that_a_stop_cut_short_was_a_start(database: Database) {
     let id = database.client.insert(NewJob::from(Task { n: 1 }).expires_in(HOUR)).await.unwrap().id();
-    let begun = Arc::new(tokio::sync::Notify::new());
-    let signal = begun.clone();
-    let work = move |_: RunningJob<Task>| {
-        let begun = signal.clone();
-        async move {
-            begun.notify_one();
-            std::future::pending::<()>().await;
-        }
-    };
+    let (work, begun, _) = held_up();
     let runner = quick(&database.client).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO).worker(work);
     let runner = runner.start().await.unwrap();
     timeout(WAIT, begun.notified()).await.unwrap();

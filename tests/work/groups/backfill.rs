@@ -131,9 +131,8 @@ async fn a_group_that_can_never_work_is_refused_before_a_job_is_read(database: D
 #[support::test]
 async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone(database: Database, client: &Client) {
     let ids: Vec<_> = client.insert_many((0..3).map(numbered)).await.unwrap().iter().map(|job| job.id()).collect();
-    let mut tx = database.pool().begin().await.unwrap();
     let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR NO KEY UPDATE", ids[1]);
-    sqlx::query(database.sql(&lock)).execute(&mut *tx).await.unwrap();
+    let tx = database.begin(&lock).await;
     let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", by_n()), async {
         database.until("SELECT count(*) FROM {schema}.job WHERE group_key IS NOT NULL", 2).await;
         tx.rollback().await.unwrap();
@@ -147,8 +146,7 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
     let client = &database.client;
     client.insert(numbered(1).group("old")).await.unwrap();
     // As a fetch that has counted the jobs of a group, and has not started the chosen ones yet.
-    let mut fetch = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT FROM {schema}._lock_queue('default')")).execute(&mut *fetch).await.unwrap();
+    let fetch = database.begin("SELECT FROM {schema}._lock_queue('default')").await;
     let waits = "SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND query LIKE '%-- Puts jobs%' AND datname = current_database()";
     let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", UniqueKey::raw("new")).overwrite(), async {
@@ -169,7 +167,7 @@ async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch() {
     let work = |n: usize| Work { deed: Deed::Plain, millis: (n % 3) as u64 + 5 };
     let jobs = soak(600, 1_500);
     client.insert_many((0..jobs).map(|n| NewJob::from(work(n)))).await.unwrap();
-    let order = |n: usize| Order { concurrency: 2, ..Order::new(&database.url, &database.schema, &format!("r{n}")) };
+    let order = |n: usize| Order { concurrency: 2, ..Order::of(&database, &format!("r{n}")) };
     let runners: Vec<_> = (0..3).map(|n| RunnerProcess::start(&order(n))).collect();
     database.until("SELECT count(*) FROM (SELECT FROM {schema}.job WHERE attempt > 0 LIMIT 1) AS j", 1).await;
     // Two at once share the work, and jobs start without a group until they get one.

@@ -31,9 +31,7 @@ async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
     let _processor = PROCESSOR.lock().await;
     let database = with_history().await;
     database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000), 7)).await.unwrap();
-    let runners: Vec<_> = (0..soak(3, 16))
-        .map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}"))))
-        .collect();
+    let runners = RunnerProcess::several(&database, soak(3, 16));
     // Limits change meanwhile: what starts after the change keeps to it.
     for round in 0..20 {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -56,7 +54,7 @@ async fn a_place_that_a_job_frees_is_filled_at_once() {
     let database = with_history().await;
     let jobs = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1));
     database.client.insert_many(jobs).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     let gaps =
         "FROM (SELECT at - lag(at) OVER (ORDER BY n) AS gap, is_start FROM {schema}.start_log) AS h WHERE is_start";
@@ -80,7 +78,7 @@ async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
         .map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 5 }).group(format!("g{}", n % groups)).group_limit(2));
     database.client.insert_many(jobs).await.unwrap();
     // As many slots as places.
-    let order = |n| Order { concurrency: groups / 2, ..Order::new(&database.url, &database.schema, n) };
+    let order = |n| Order { concurrency: groups / 2, ..Order::of(&database, n) };
     let runners = ["a", "b", "c", "d"].map(|n| RunnerProcess::start(&order(n)));
     database.until(LEFT, 0).await;
     drop(runners);
@@ -128,7 +126,7 @@ async fn blocked_groups_keep_no_other_job_from_its_turn(database: Database) {
     let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
         VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)";
     database.execute(insert).await;
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     let jobs = |group: Option<&str>| {
         let work = |_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1);
         let group = group.map(ToOwned::to_owned);

@@ -11,22 +11,15 @@ fn one(n: u32) -> NewJob {
 async fn an_insert_while_one_runs_waits_and_covers_the_later_ones() {
     let database = with_history().await;
     let client = &database.client;
-    let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let signals = (Arc::clone(&started), Arc::clone(&go_on));
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&runs);
-    let work = move |_: RunningJob<Task>| {
-        let (started, go_on) = signals.clone();
-        let counted = Arc::clone(&counted);
-        async move {
-            counted.fetch_add(1, Ordering::Relaxed);
-            started.notify_one();
-            go_on.notified().await;
-        }
+    static GATE: Gate = Gate::closed();
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let work = async |_: RunningJob<Task>| {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        GATE.pass().await;
     };
     client.insert(one(1)).await.unwrap();
     let runner = Runner::new(client.clone()).queue("default", 10).worker(work).start().await.unwrap();
-    started.notified().await;
+    GATE.begun(1).await;
     let second = client.insert(one(2)).await.unwrap();
     assert!(!second.duplicate);
     for n in 3..6 {
@@ -36,10 +29,10 @@ async fn an_insert_while_one_runs_waits_and_covers_the_later_ones() {
     }
     // The second may not start while the first runs.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(runs.load(Ordering::Relaxed), 1);
-    go_on.notify_one();
-    started.notified().await;
-    go_on.notify_one();
+    assert_eq!(RUNS.load(Ordering::Relaxed), 1);
+    GATE.open(1);
+    GATE.begun(1).await;
+    GATE.open(1);
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
     runner.stop().await.unwrap();
     assert_limits_were_kept(&database).await;
@@ -50,16 +43,12 @@ async fn a_job_that_fails_while_another_waits_is_superseded_by_it() {
     let database = with_history().await;
     let client = &database.client;
     let first = client.insert(one(1)).await.unwrap().id();
-    let waiting = client.clone();
-    let work = move |job: RunningJob<Task>| {
-        let client = waiting.clone();
-        async move {
-            if job.args.n == 1 {
-                client.insert(one(2)).await?;
-                return Err(BoxError::from("no luck"));
-            }
-            Ok(Outcome::complete())
+    let work = async |job: RunningJob<Task>| {
+        if job.args.n == 1 {
+            job.client().insert(one(2)).await?;
+            return Err(BoxError::from("no luck"));
         }
+        Ok(Outcome::complete())
     };
     let retry = RetryPolicy::fixed(Duration::ZERO);
     let runner =

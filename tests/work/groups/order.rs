@@ -32,8 +32,7 @@ async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes
     database.execute("CREATE TABLE {schema}.effect (job uuid, attempt smallint)").await;
     let jobs = (0..groups * soak(14, 28)).map(|n| line(n % groups, deeds[n / groups % deeds.len()]));
     database.client.insert_many(jobs).await.unwrap();
-    let runners: Vec<_> =
-        (0..3).map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}")))).collect();
+    let runners = RunnerProcess::several(&database, 3);
     database.until(LEFT, 0).await;
     drop(runners);
     assert_order_was_kept(&database).await;
@@ -45,10 +44,7 @@ async fn a_line_keeps_its_order_when_runners_are_killed() {
     let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze];
     let jobs = (0..soak(60, 300)).map(|n| line(n % 4, deeds[n / 4 % 3]));
     database.client.insert_many(jobs).await.unwrap();
-    let order = |n: usize| Order {
-        lease: Duration::from_secs(1),
-        ..Order::new(&database.url, &database.schema, &format!("r{n}"))
-    };
+    let order = |n: usize| Order { lease: Duration::from_secs(1), ..Order::of(&database, &format!("r{n}")) };
     let mut runners: Vec<_> = (0..2).map(|n| RunnerProcess::start(&order(n))).collect();
     for n in 2..soak(5, 20) {
         database.until("SELECT least(count(*), 1) FROM {schema}.start_log", 1).await;
@@ -76,7 +72,7 @@ async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
     let database = with_history().await;
     let first = began(&database).await;
     database.client.insert(first).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     let order = "SELECT string_agg(j.priority::text, ' ' ORDER BY h.n)
         FROM {schema}.start_log AS h JOIN {schema}.job AS j ON j.id = h.job WHERE h.is_start";
@@ -92,7 +88,7 @@ async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_it
     let successor = database.client.insert(first()).await.unwrap();
     assert!(successor.replaced.is_some());
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL").await, 0);
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     let order = "SELECT string_agg(h.job::text, ' ' ORDER BY h.n) FROM {schema}.start_log AS h WHERE h.is_start";
     assert_eq!(database.text(order).await, format!("{second} {}", successor.id()));
@@ -103,7 +99,7 @@ async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one()
     let database = with_history().await;
     let client = &database.client;
     let first = client.insert(line(1, Deed::Cancel)).await.unwrap().id();
-    let mut runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let mut runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     // After a kill the server may still be at work on a fetch.
     runner.signal("TERM");
@@ -114,7 +110,7 @@ async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one()
         database.number("SELECT count(*) FROM {schema}.job WHERE began IS NOT NULL AND finalized_at IS NULL").await,
         0
     );
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     let started = "SELECT string_agg(job::text, ' ' ORDER BY n) FROM {schema}.start_log WHERE is_start";
     assert_eq!(database.text(started).await, format!("{first} {before} {first}"));

@@ -17,12 +17,8 @@ async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
     database.client.insert_many((0..100 * each).map(|_| work(0))).await.unwrap();
     let others = (0..9 * each).map(|n| work(1 + n % 9));
     database.client.insert_many(others).await.unwrap();
-    let runners: Vec<_> = (0..2)
-        .map(|n| {
-            let order = Order::new(&database.url, &database.schema, &format!("r{n}"));
-            RunnerProcess::start(&Order { concurrency: 5, ..order })
-        })
-        .collect();
+    let order = |name| Order { concurrency: 5, ..Order::of(&database, name) };
+    let runners = ["r0", "r1"].map(|name| RunnerProcess::start(&order(name)));
     let done = "SELECT count(*) FROM {schema}.job WHERE group_key <> 'tenant 0' AND state = 'completed'";
     database.until(&format!("SELECT least({}, ({done}))", 8 * each), 8 * each as i64).await;
     drop(runners);
@@ -48,8 +44,7 @@ async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
     let plain = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
     database.client.insert_many(plain).await.unwrap();
     database.client.insert_many((0..20).map(|n| work(n % 2))).await.unwrap();
-    let order = Order::new(&database.url, &database.schema, "r");
-    let _runner = RunnerProcess::start(&Order { concurrency: 3, ..order });
+    let _runner = RunnerProcess::start(&Order { concurrency: 3, ..Order::of(&database, "r") });
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 220).await;
     let before = "SELECT count(*) FROM {schema}.job
         WHERE group_key IS NULL
@@ -68,7 +63,7 @@ async fn the_limit_of_each_group_of_a_queue_changes_live() {
     }
     let jobs = (0..60).map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 20 }).group(format!("g{}", n % 2)));
     database.client.insert_many(jobs).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until("SELECT least(count(*), 1) FROM {schema}.start_log", 1).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     database.client.queue("default").set(QueueChanges::new().group_limit(Some(5))).await.unwrap();
@@ -127,11 +122,9 @@ async fn locked_jobs_without_a_group_take_no_place_from_one() {
     let database = with_history().await;
     let plain = (0..20).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
     database.client.insert_many(plain).await.unwrap();
-    let mut tx = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT id FROM {schema}.job FOR UPDATE")).fetch_all(&mut *tx).await.unwrap();
+    let tx = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
     database.client.insert(work(1)).await.unwrap();
-    let order = Order::new(&database.url, &database.schema, "r");
-    let _runner = RunnerProcess::start(&Order { concurrency: 2, ..order });
+    let _runner = RunnerProcess::start(&Order { concurrency: 2, ..Order::of(&database, "r") });
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
     tx.rollback().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
@@ -141,9 +134,7 @@ async fn locked_jobs_without_a_group_take_no_place_from_one() {
 async fn a_place_that_is_freed_elsewhere_among_very_many_blocked_groups_is_found() {
     const GROUPS: usize = 10_000;
     let database = with_history().await;
-    let other = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'other', '{other}', now() + interval '1 hour', true)";
-    database.execute(other).await;
+    database.enter_runner(Uuid::now_v7(), "other", "{other}").await;
     let running = format!(
         "INSERT INTO {{schema}}.job (id, kind, group_key, group_limit, state, worker, attempt, run, attempted_at)
         SELECT {{schema}}.new_job_id(), 'other', 'g' || n, 1, 'running', r.id, 1, 1, now()
@@ -152,7 +143,7 @@ async fn a_place_that_is_freed_elsewhere_among_very_many_blocked_groups_is_found
     database.execute(&running).await;
     let waiting = |n| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group(format!("g{n}")).group_limit(1);
     database.client.insert_many((1..=GROUPS).map(waiting)).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     let mut waits = Vec::new();
     for n in 1..=7 {
         // Groups in backward order, so that most others are visited before each.

@@ -67,7 +67,7 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database
     for service in ["promoter", "rescuer", "periodic", "reindexer"] {
         eventually!(holder(&database, service).await == "r", "{service}");
     }
-    eventually!(database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Available, "not promoted");
+    database.until_state(job.id(), JobState::Available).await;
     let ran_ahead = "SELECT count(*) FROM {schema}.maintenance WHERE service = 'reindexer' AND ran_at > now()";
     database.until(ran_ahead, 0).await;
     assert_eq!(holder(&database, "pruner").await, "");

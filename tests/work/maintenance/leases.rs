@@ -42,10 +42,7 @@ async fn a_stop_gives_the_leases_up_and_another_runner_follows(database: Databas
     }
     eventually!(holder(&database, "promoter").await == "second", "no runner promotes");
     let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    eventually!(
-        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Completed },
-        "the job is not promoted"
-    );
+    database.until_state(later.id(), JobState::Completed).await;
     second.stop().await.unwrap();
 }
 
@@ -57,10 +54,7 @@ async fn a_service_is_left_to_its_holder_and_taken_over_when_the_lease_ends(data
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(10)).await.unwrap();
     database.execute(dead).await;
     database.start(caretaker(&database).queue("default", 1)).await;
-    eventually!(
-        { database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed },
-        "the lease is not taken over"
-    );
+    database.until_state(job.id(), JobState::Completed).await;
     let early = "SELECT count(*) FROM {schema}.job AS j
         WHERE j.attempted_at < j.created_at + interval '2 s'";
     assert_eq!(database.number(early).await, 0, "the lease was another's");
@@ -105,8 +99,7 @@ async fn any_number_of_holders_at_once_do_no_harm(database: Database) {
 async fn nobody_waits_for_a_lease_that_somebody_has_locked(database: Database) {
     let runner = caretaker(&database).name("r").start().await.unwrap();
     eventually!(holder(&database, "promoter").await == "r", "no runner promotes");
-    let mut locked = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT FROM {schema}.maintenance FOR UPDATE")).execute(&mut *locked).await.unwrap();
+    let locked = database.begin("SELECT FROM {schema}.maintenance FOR UPDATE").await;
     let began = Instant::now();
     runner.stop().await.unwrap();
     // Each lease that is given up waits as long as its statement may wait for a lock, and no longer.

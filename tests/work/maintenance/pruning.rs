@@ -174,15 +174,8 @@ async fn a_service_that_is_stuck_lets_the_others_go_on(database: Database) {
     database.start(caretaker(&database).prune_interval(QUICK)).await;
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     // The pruner reads the queues' settings, and nothing else of maintenance does.
-    let mut locked = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE"))
-        .execute(&mut *locked)
-        .await
-        .unwrap();
+    let locked = database.begin("LOCK TABLE {schema}.queue IN ACCESS EXCLUSIVE MODE").await;
     let later = database.client.insert(job("a").scheduled_in(Duration::from_millis(100))).await.unwrap();
-    eventually!(
-        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available },
-        "not promoted"
-    );
+    database.until_state(later.id(), JobState::Available).await;
     locked.rollback().await.unwrap();
 }

@@ -12,14 +12,8 @@ const QUICK: Duration = Duration::from_millis(10);
 async fn refuse(database: &Database, event: &str, about: &str) {
     // A sequence counts what is rolled back as well.
     database.execute("CREATE SEQUENCE {schema}.tries").await;
-    let create = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one'; END $$";
-    database.execute(create).await;
-    let trigger = format!(
-        "CREATE TRIGGER refuse BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
-        EXECUTE FUNCTION {{schema}}._refuse()"
-    );
-    database.execute(&trigger).await;
+    let refuse = "PERFORM nextval('{schema}.tries'); RAISE EXCEPTION 'not this one';";
+    database.trigger(&format!("BEFORE {event}"), about, refuse).await;
 }
 
 const TRIES: &str = "SELECT last_value FROM {schema}.tries";
@@ -110,7 +104,7 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued(datab
     assert!(tries < 50, "{tries} tries");
     runner.stop().await.unwrap();
     // The next runner of the service does not know of that.
-    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    database.drop_trigger().await;
     database.start(caretaker(&database)).await;
     eventually!(database.text(states).await == "available 25, discarded 25", "it is lost");
 }
@@ -127,10 +121,7 @@ async fn jobs_that_may_not_be_promoted_keep_no_other_from_it(database: Database)
     let waiting = "SELECT count(*) FROM {schema}.job WHERE state IN ('scheduled', 'retryable')";
     eventually!(database.number(waiting).await == 40, "the others wait");
     let later = database.client.insert(Task { n: 60 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
-    eventually!(
-        { database.client.job(later.id()).await.unwrap().unwrap().state == JobState::Available },
-        "a later one waits"
-    );
+    database.until_state(later.id(), JobState::Available).await;
     let tries = tries(&database).await;
     assert!(tries < 500, "{tries} tries");
 }

@@ -98,8 +98,7 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Dat
     database.execute("VACUUM {schema}.job").await;
     let files = [file_of(&database, "job_fetch").await, file_of(&database, "job_pkey").await];
     // A transaction that goes on, as that of a dump.
-    let mut dump = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.job IN ACCESS SHARE MODE")).execute(&mut *dump).await.unwrap();
+    let dump = database.begin("LOCK TABLE {schema}.job IN ACCESS SHARE MODE").await;
     database.start(caretaker(&database).reindex_interval(QUICK)).await;
     let mut last = "-infinity".to_owned();
     assert_eq!(give_up(&database, &mut last).await, "REINDEX");

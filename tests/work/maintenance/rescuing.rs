@@ -29,7 +29,7 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out(database: Database) {
     die(&database, Duration::from_secs(2)).await;
     // On its own it would look every ten seconds only.
     database.start(caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1)).await;
-    eventually!(database.client.job(job.id()).await.unwrap().unwrap().state == JobState::Completed, "not rescued");
+    database.until_state(job.id(), JobState::Completed).await;
     let waited = "SELECT (extract(epoch FROM j.attempted_at - r.leased_until) * 1000)::bigint
         FROM {schema}.job AS j, {schema}.runner AS r WHERE r.name = 'dead'";
     let waited = database.number(waited).await;
@@ -219,9 +219,7 @@ async fn an_idle_look_reads_a_handful_of_pages_however_many_jobs_wait(database: 
 async fn a_job_that_was_locked_when_it_was_due_is_promoted_later(database: Database) {
     database.start(caretaker(&database).promote_interval(Duration::from_millis(10))).await;
     let later = database.client.insert(job("a").scheduled_in(Duration::from_millis(100))).await.unwrap();
-    let mut locked = database.pool().begin().await.unwrap();
-    let lock = format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", later.id());
-    sqlx::query(database.sql(&lock)).execute(&mut *locked).await.unwrap();
+    let locked = database.begin(&format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", later.id())).await;
     // Others go on meanwhile.
     database.client.insert(job("b").scheduled_in(Duration::from_millis(200))).await.unwrap();
     eventually!(database.number(WAITING).await == 1, "the other is stuck");

@@ -100,12 +100,7 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
 
 #[support::test]
 async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Database) {
-    let create = "CREATE FUNCTION {schema}.refuse_bad() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE EXCEPTION 'not today'; END $$";
-    database.execute(create).await;
-    let create = "CREATE TRIGGER refuse_bad BEFORE INSERT ON {schema}.job FOR EACH ROW WHEN (NEW.kind = 'bad')
-        EXECUTE FUNCTION {schema}.refuse_bad()";
-    database.execute(create).await;
+    database.trigger("BEFORE INSERT", "NEW.kind = 'bad'", "RAISE EXCEPTION 'not today';").await;
     for (name, kind) in [("a", "bad"), ("b", "tick")] {
         database.client.define_periodic(PeriodicJob::every(name, SECOND, job(kind))).await.unwrap();
     }

@@ -11,16 +11,7 @@ const HALF: i64 = 1000;
 const TAKES: f64 = 0.006;
 
 async fn slow(database: &Database, event: &str, about: &str, takes: f64) {
-    let function = format!(
-        "CREATE FUNCTION {{schema}}.slow() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN PERFORM pg_sleep({takes}); RETURN coalesce(NEW, OLD); END $$"
-    );
-    database.execute(&function).await;
-    let trigger = format!(
-        "CREATE TRIGGER slow BEFORE {event} ON {{schema}}.job FOR EACH ROW WHEN ({about})
-            EXECUTE FUNCTION {{schema}}.slow()"
-    );
-    database.execute(&trigger).await;
+    database.trigger(&format!("BEFORE {event}"), about, &format!("PERFORM pg_sleep({takes});")).await;
 }
 
 /// Runs a runner until so few of these jobs are left: the statements that are ended first take five seconds each.
@@ -83,14 +74,8 @@ async fn a_job_whose_change_waits_for_a_lock_of_the_application_holds_up_no_othe
     let jobs = (0..5).map(|n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(1)));
     database.client.insert_many(jobs).await.unwrap();
     database.execute("CREATE TABLE {schema}.report (n integer)").await;
-    let create = "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN LOCK TABLE {schema}.report; RETURN NEW; END $$";
-    database.execute(create).await;
-    let create = "CREATE TRIGGER note BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.args->>'n' = '0')
-        EXECUTE FUNCTION {schema}.note()";
-    database.execute(create).await;
-    let mut locking = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.report")).execute(&mut *locking).await.unwrap();
+    database.trigger("BEFORE UPDATE", "OLD.args->>'n' = '0'", "LOCK TABLE {schema}.report;").await;
+    let locking = database.begin("LOCK TABLE {schema}.report").await;
     run_until(&database, caretaker(&database), 1, "state IN ('scheduled', 'retryable')").await;
     locking.rollback().await.unwrap();
     run_until(&database, caretaker(&database), 0, "state IN ('scheduled', 'retryable')").await;
@@ -119,8 +104,7 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
 {
     let database = Database::new().await;
     let proxy = Proxy::before(&database.url).await;
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
-    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+    let client = database.client_at(&proxy.url(), 1).await;
     // One that waits for the connection, so that no other notices the silence for it.
     let off = "INSERT INTO {schema}.maintenance (service, leased_until)
         SELECT unnest(ARRAY['rescuer', 'pruner', 'periodic']), 'infinity'";
@@ -139,6 +123,6 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
     tokio::time::sleep(Duration::from_millis(300)).await;
     proxy.freeze();
     let due = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(100)).await.unwrap();
-    eventually!(database.client.job(due.id()).await.unwrap().unwrap().state == JobState::Available, "not promoted");
+    database.until_state(due.id(), JobState::Available).await;
     let _ = timeout(WAIT, runner.stop()).await.unwrap();
 }

@@ -18,9 +18,7 @@ async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runn
         if n % (groups + 1) == 0 { job } else { job.group(format!("g{}", n % groups)) }
     });
     database.client.insert_many(jobs).await.unwrap();
-    let runners: Vec<_> = (0..soak(3, 6))
-        .map(|n| RunnerProcess::start(&Order::new(&database.url, &database.schema, &format!("r{n}"))))
-        .collect();
+    let runners = RunnerProcess::several(&database, soak(3, 6));
     database.until(LEFT, 0).await;
     drop(runners);
     assert_rate_was_kept(&database, of_group, "h.group_key", "h.group_key IS NOT NULL").await;
@@ -33,7 +31,7 @@ async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
     let rate = Rate::per(2, SECOND).burst(1);
     database.client.queue("default").set(QueueChanges::new().group_rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..8).map(|n| work(0).group(format!("g{}", n % 2)))).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
     assert_rate_was_kept(&database, rate, "h.group_key", "true").await;
     let longest = "SELECT max(extract(epoch FROM gap) * 1000)::bigint
@@ -54,7 +52,7 @@ async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
     let group = |n: u32| work(0).group(format!("g{n}")).in_order();
     database.client.insert_many((0..60).map(|n| group(n % 20))).await.unwrap();
     database.client.insert_many((0..20).map(|_| work(0))).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 40).await;
     let most = "SELECT max(c) FROM (SELECT count(*) AS c FROM {schema}.start_log WHERE group_key IS NOT NULL GROUP BY group_key) AS h";
     assert_eq!(database.number(most).await, 1);
@@ -70,7 +68,7 @@ async fn the_rate_of_groups_changes_live() {
         .await
         .unwrap();
     client.insert_many((0..60).map(|n| work(0).group(format!("g{}", n % 3)))).await.unwrap();
-    let _runner = RunnerProcess::start(&Order::new(&database.url, &database.schema, "r"));
+    let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until("SELECT count(*) FROM {schema}.start_log", 3).await;
     let rate = Rate::per(20, SECOND).burst(5);
     client.queue("default").set(QueueChanges::new().group_rate(Some(rate))).await.unwrap();

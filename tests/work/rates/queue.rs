@@ -6,7 +6,7 @@ use support::prelude::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn runners(database: &Database, count: usize) -> Vec<RunnerProcess> {
-    let order = |n: usize| Order { lease: SECOND, ..Order::new(&database.url, &database.schema, &format!("r{n}")) };
+    let order = |n: usize| Order { lease: SECOND, ..Order::of(database, &format!("r{n}")) };
     (0..count).map(|n| RunnerProcess::start(&order(n))).collect()
 }
 

@@ -23,8 +23,7 @@ async fn the_timeout_of_a_registered_kind_comes_with_its_jobs(database: Database
     database.client.insert_many([job("slow"), job("other")]).await.unwrap();
     database.execute("SELECT {schema}.register_kind('slow', timeout => '5 minutes')").await;
     let timeouts: Vec<_> = Remote::new(&database, "w").fetch(2).await.into_iter().map(|job| job.timeout).collect();
-    let minutes = timeouts[0].as_ref().map(|timeout| timeout.microseconds / 60_000_000);
-    assert_eq!((minutes, &timeouts[1]), (Some(5), &None));
+    assert_eq!(timeouts, [Some("00:05:00".to_owned()), None]);
 }
 
 #[support::test]

@@ -8,8 +8,7 @@ mod reserving;
 mod rust;
 mod values;
 
-use sqlx::FromRow;
-use sqlx::postgres::types::PgInterval;
+use sqlx::types::Json;
 
 use support::prelude::*;
 
@@ -23,7 +22,7 @@ fn bystander(database: &Database) -> Runner {
 }
 
 /// A row of `fetch_jobs`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Fetched {
     id: Uuid,
     run: i32,
@@ -35,29 +34,11 @@ pub(crate) struct Fetched {
     crashes: i32,
     errors: Value,
     worker_id: Uuid,
-    timeout: Option<PgInterval>,
-}
-
-impl FromRow<'_, PgRow> for Fetched {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            run: row.try_get("run")?,
-            kind: row.try_get("kind")?,
-            queue: row.try_get("queue")?,
-            args: row.try_get("args")?,
-            meta: row.try_get("meta")?,
-            attempt: row.try_get("attempt")?,
-            crashes: row.try_get("crashes")?,
-            errors: row.try_get("errors")?,
-            worker_id: row.try_get("worker_id")?,
-            timeout: row.try_get("timeout")?,
-        })
-    }
+    timeout: Option<String>,
 }
 
 /// A row of `finish_jobs`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Ended {
     id: Uuid,
     run: i32,
@@ -65,29 +46,17 @@ pub(crate) struct Ended {
     state: Option<String>,
 }
 
-impl FromRow<'_, PgRow> for Ended {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            run: row.try_get("run")?,
-            counted: row.try_get("counted")?,
-            state: row.try_get("state")?,
-        })
-    }
-}
-
 /// A row of `extend_jobs`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 struct Held {
     id: Uuid,
     held: bool,
     state: Option<String>,
 }
 
-impl FromRow<'_, PgRow> for Held {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self { id: row.try_get("id")?, held: row.try_get("held")?, state: row.try_get("state")? })
-    }
+/// Rows that are answered as JSON.
+fn read<T>(rows: Vec<Json<T>>) -> Vec<T> {
+    rows.into_iter().map(|Json(row)| row).collect()
 }
 
 /// A process that works jobs by SQL.
@@ -132,16 +101,17 @@ impl Remote {
     }
 
     async fn try_fetch(&self, count: i32) -> sqlx::Result<Vec<Fetched>> {
-        let fetch = self.sql("SELECT * FROM {schema}.fetch_jobs($1, $2, $3, $4, $5::text::interval, $6)");
-        sqlx::query_as(fetch)
+        let fetch =
+            self.sql("SELECT to_jsonb(f) FROM {schema}.fetch_jobs($1, $2, $3, $4, $5::text::interval, $6) AS f");
+        let rows = sqlx::query_scalar(fetch)
             .bind(&self.queues)
             .bind(&self.name)
             .bind(count)
             .bind(&self.kinds)
             .bind(self.reserve)
             .bind(self.listens)
-            .fetch_all(&self.pool)
-            .await
+            .fetch_all(&self.pool);
+        rows.await.map(read)
     }
 
     pub(crate) async fn fetch(&self, count: i32) -> Vec<Fetched> {
@@ -158,8 +128,8 @@ impl Remote {
     /// Ends these jobs, each in the same way: `call` is a function with its arguments after ids and runs.
     async fn try_end(&self, jobs: &[Fetched], call: &str, rest: &str) -> sqlx::Result<Vec<Ended>> {
         let (ids, runs): (Vec<_>, Vec<_>) = jobs.iter().map(|job| (job.id, job.run)).unzip();
-        let end = self.sql(&format!("SELECT * FROM {{schema}}.{call}($1, $2{rest})"));
-        sqlx::query_as(end).bind(ids).bind(runs).fetch_all(&self.pool).await
+        let end = self.sql(&format!("SELECT to_jsonb(e) FROM {{schema}}.{call}($1, $2{rest}) AS e"));
+        sqlx::query_scalar(end).bind(ids).bind(runs).fetch_all(&self.pool).await.map(read)
     }
 
     pub(crate) async fn end(&self, jobs: &[Fetched], call: &str, rest: &str) -> Vec<Ended> {
@@ -179,8 +149,8 @@ impl Remote {
 
     async fn extend(&self, jobs: &[Fetched]) -> Vec<Held> {
         let (ids, runs): (Vec<_>, Vec<_>) = jobs.iter().map(|job| (job.id, job.run)).unzip();
-        let extend = self.sql("SELECT * FROM {schema}.extend_jobs($1, $2, $3::text::interval)");
-        sqlx::query_as(extend).bind(ids).bind(runs).bind(self.reserve).fetch_all(&self.pool).await.unwrap()
+        let extend = self.sql("SELECT to_jsonb(h) FROM {schema}.extend_jobs($1, $2, $3::text::interval) AS h");
+        read(sqlx::query_scalar(extend).bind(ids).bind(runs).bind(self.reserve).fetch_all(&self.pool).await.unwrap())
     }
 
     /// Promotes, rescues and prunes: how many jobs of each.
