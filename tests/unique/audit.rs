@@ -320,10 +320,6 @@ async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
 
 #[tokio::test]
 async fn a_runner_folds_what_was_noted() {
-    #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
-    #[job(kind = "task")]
-    struct Task {}
-
     let database = audited().await;
     database.client.insert(ignored()).await.unwrap();
     let runner = Runner::new(database.client.clone())

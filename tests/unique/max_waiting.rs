@@ -4,10 +4,6 @@ use uniqueue::Result;
 
 use support::prelude::*;
 
-#[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
-#[job(kind = "task")]
-struct Task {}
-
 const AVAILABLE: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'available'";
 const TRIGGERS: &str = "SELECT count(*) FROM pg_trigger
     WHERE tgrelid = '{schema}.job'::regclass AND tgname = 'job_max_waiting'";
@@ -139,7 +135,7 @@ async fn what_was_accepted_is_never_refused() {
     let pending = client.insert(job("held").pending()).await.unwrap().id();
     let failed = client.insert(job("failed").scheduled_in(Duration::from_secs(3600))).await.unwrap().id();
     database.set_state(failed, "discarded").await;
-    let slot = NewJob::from(Task {});
+    let slot = NewJob::from(Task { n: 1 });
     client.define_periodic(PeriodicJob::cron("slot", "* * * * * *", slot.queue("default"))).await.unwrap();
     client.insert(job("a")).await.unwrap();
     client.retry(failed).await.unwrap();

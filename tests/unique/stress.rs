@@ -2,6 +2,7 @@
 //!
 //! Set `UNIQUEUE_STRESS_INSERTS` for another number of inserts a connection than 250, or 1,000 with `UNIQUEUE_SOAK`.
 
+use crate::machine::watch_claims;
 use support::prelude::*;
 
 const CONNECTIONS: usize = 16;
@@ -34,72 +35,36 @@ async fn r1_r11_contended_inserts_while_workers_finish_and_a_pruner_deletes() {
         .await
         .unwrap();
 
-    let is_over = Arc::new(AtomicBool::new(false));
-    let observer = tokio::spawn(observe(database.clone(), is_over.clone()));
-    let begun = Instant::now();
-    let inserters: Vec<_> = (0..CONNECTIONS)
-        .map(|connection| {
-            let client = database.client.clone();
-            tokio::spawn(async move {
-                let mut new = Vec::new();
-                for n in 0..inserts {
-                    let key = (n * 7 + connection * 13) % KEYS;
-                    // From claims that end with the start to claims that end with the deletion.
-                    let scope = [UniqueScope::Queued, UniqueScope::Active, UniqueScope::Completed][key % 3];
-                    let wanted = format!("k{key}");
-                    let unique_key = UniqueKey::raw(&wanted).scope(scope);
-                    let answer = client.insert(Task { key }).unique_key(unique_key).await.unwrap();
-                    assert_eq!(answer.job.unique_key.as_deref(), Some(wanted.as_str()));
-                    if !answer.duplicate {
-                        new.push(answer.id());
-                    }
+    let watch = tokio::spawn(watch_claims(database.clone()));
+    let insert = |connection| {
+        let client = database.client.clone();
+        async move {
+            let mut new = Vec::new();
+            for n in 0..inserts {
+                let key = (n * 7 + connection * 13) % KEYS;
+                // From claims that end with the start to claims that end with the deletion.
+                let scope = [UniqueScope::Queued, UniqueScope::Active, UniqueScope::Completed][key % 3];
+                let wanted = format!("k{key}");
+                let unique_key = UniqueKey::raw(&wanted).scope(scope);
+                let answer = client.insert(Task { key }).unique_key(unique_key).await.unwrap();
+                assert_eq!(answer.job.unique_key.as_deref(), Some(wanted.as_str()));
+                if !answer.duplicate {
+                    new.push(answer.id());
                 }
-                new
-            })
-        })
-        .collect();
-    let mut inserted = Vec::new();
-    for inserter in inserters {
-        inserted.extend(inserter.await.unwrap());
-    }
-    let took = begun.elapsed();
+            }
+            new
+        }
+    };
+    let inserted = together((0..CONNECTIONS).map(insert)).await.concat();
 
     // The pruner leaves nothing of what was worked.
     eventually!(database.number("SELECT count(*) FROM {schema}.job").await == 0, "jobs are left");
-    is_over.store(true, Ordering::Relaxed);
-    let looks = observer.await.unwrap();
+    assert!(!watch.is_finished(), "two jobs claimed a key");
+    watch.abort();
     runner.stop().await.unwrap();
     let worked = worked.lock().unwrap();
     assert_eq!(worked.len(), inserted.len());
     for id in &inserted {
         assert_eq!(worked.get(id), Some(&1), "job {id} is worked exactly once");
     }
-    let all = CONNECTIONS * inserts;
-    println!(
-        "{all} inserts in {took:?}: {} jobs, {} duplicates, {looks} looks, {:.0} inserts/s",
-        inserted.len(),
-        all - inserted.len(),
-        all as f64 / took.as_secs_f64(),
-    );
-}
-
-/// Looks without pause for keys that two jobs claim. Answers how often it looked.
-async fn observe(database: Arc<Database>, is_over: Arc<AtomicBool>) -> u64 {
-    let twice = database.sql(
-        "SELECT j.unique_key
-         FROM {schema}.job AS j
-         WHERE j.state::text = ANY ({schema}.state_names(j.unique_states))
-         GROUP BY j.unique_key
-         HAVING count(*) FILTER (WHERE NOT j.unique_yielded) > 1 OR count(*) FILTER (WHERE j.claims) > 1",
-    );
-    let mut connection = database.pool().acquire().await.unwrap();
-    let mut looks = 0;
-    while !is_over.load(Ordering::Relaxed) {
-        if let Some(row) = sqlx::query(twice.clone()).fetch_optional(&mut *connection).await.unwrap() {
-            panic!("two jobs claim {}", row.get::<String, _>(0));
-        }
-        looks += 1;
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    looks
 }

@@ -55,18 +55,6 @@ async fn new_ids_are_uuids_of_version_7_and_follow_the_clock(database: Database)
 }
 
 #[support::test]
-async fn the_default_on_conflict_is_ignore_and_leaves_the_transaction_alone(database: Database) {
-    let first = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
-    let second = insert(&database, "'a', unique_policy => '{}'").await.unwrap();
-    assert!(second.duplicate);
-    assert_eq!(second.id, first.id);
-    let in_one = "WITH i AS (SELECT {schema}.insert_job('a', unique_policy => '{}') AS row FROM generate_series(1, 3))
-        SELECT count(*) FROM i WHERE (row).duplicate";
-    assert_eq!(database.number(in_one).await, 3);
-    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 1);
-}
-
-#[support::test]
 async fn an_insert_waits_for_an_open_rival_as_long_as_lock_timeout_lets_it(database: Database) {
     let insert = database.sql("SELECT duplicate FROM {schema}.insert_job('a', unique_policy => '{}')");
     let mut rival = database.pool().begin().await.unwrap();

@@ -233,27 +233,27 @@ async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_jo
     assert_eq!((again.duplicate, again.id()), (true, completed));
 }
 
+#[derive(Debug, Deserialize, Job, Serialize)]
+#[job(kind = "derived", unique)]
+struct Derived {
+    user: u64,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct ByHand {
+    user: u64,
+}
+
+impl Job for ByHand {
+    const KIND: &'static str = "by hand";
+
+    fn unique_key(&self) -> Option<UniqueKey> {
+        (self.user > 0).then(|| UniqueKey::raw(format!("user {}", self.user)).scope(UniqueScope::Active))
+    }
+}
+
 #[support::test]
 async fn a_typed_kind_makes_its_own_keys(database: Database, client: &Client) {
-    #[derive(Debug, Deserialize, Job, Serialize)]
-    #[job(kind = "derived", unique)]
-    struct Derived {
-        user: u64,
-    }
-
-    #[derive(Debug, Deserialize, Serialize)]
-    struct ByHand {
-        user: u64,
-    }
-
-    impl Job for ByHand {
-        const KIND: &'static str = "by hand";
-
-        fn unique_key(&self) -> Option<UniqueKey> {
-            (self.user > 0).then(|| UniqueKey::raw(format!("user {}", self.user)).scope(UniqueScope::Active))
-        }
-    }
-
     let derived = client.insert(NewJob::new("derived", &json!({"user": 7}))).await.unwrap().id();
     client.insert(NewJob::new("derived", &json!({"user": "a word"}))).await.unwrap();
     let by_hand = client.insert(NewJob::new("by hand", &json!({"user": 7}))).await.unwrap().id();
@@ -269,39 +269,20 @@ async fn a_typed_kind_makes_its_own_keys(database: Database, client: &Client) {
 #[support::test]
 async fn final_jobs_of_an_older_shape_count_only_where_the_policy_claims_in_their_state(database: Database) {
     #[derive(Debug, Deserialize, Job, Serialize)]
-    #[job(kind = "active", unique)]
-    struct Active {
-        user: u64,
-    }
-
-    #[derive(Debug, Deserialize, Job, Serialize)]
     #[job(kind = "completed", unique(args, scope = "completed"))]
     struct Completed {
         user: u64,
     }
 
-    #[derive(Debug, Deserialize, Serialize)]
-    struct ByHand {
-        user: u64,
-    }
-
-    impl Job for ByHand {
-        const KIND: &'static str = "by hand";
-
-        fn unique_key(&self) -> Option<UniqueKey> {
-            Some(UniqueKey::raw(format!("user {}", self.user)))
-        }
-    }
-
     let client = &database.client;
-    for kind in ["active", "completed", "by hand"] {
+    for kind in ["derived", "completed", "by hand"] {
         for (state, args) in [("discarded", json!({"user_id": 7})), ("completed", json!({"user_id": 7}))] {
             let id = client.insert(NewJob::new(kind, &args)).await.unwrap().id();
             database.set_state(id, state).await;
         }
         client.insert(NewJob::new(kind, &json!({"user": 7}))).await.unwrap();
     }
-    let report = Backfill::keys::<Active>(client).await.unwrap();
+    let report = Backfill::keys::<Derived>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0, 0, 0], true));
     let report = Backfill::keys::<Completed>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([2, 0, 1, 0, 0, 0, 0, 1, 0], false));

@@ -92,34 +92,20 @@ fn a_marked_field_is_never_taken_for_a_json_pointer() {
 }
 
 #[test]
-fn options_on_the_type_refine_marked_fields() {
+fn options_on_the_type_refine_marked_fields_of_which_those_that_serde_may_leave_out_may_be_missing() {
     #[derive(Serialize, Deserialize, Job)]
     #[job(kind = "email.send", unique(queue, scope = "queued"))]
-    struct Refined {
-        #[job(unique)]
-        #[serde(skip_serializing_if = "Option::is_none")]
-        user_id: Option<u64>,
-        template: String,
-    }
-    assert_eq!(
-        Refined::options(),
-        unique(UniquePolicy::new().optional_arg_fields(["user_id"]).by_queue().scope(UniqueScope::Queued))
-    );
-}
-
-#[test]
-fn only_marked_fields_that_serde_may_leave_out_may_be_missing() {
-    #[derive(Serialize, Deserialize, Job)]
-    #[job(kind = "email.send")]
     #[serde(rename_all = "camelCase")]
-    struct Both {
+    struct Refined {
         #[job(unique)]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sent_by: Option<u64>,
         #[job(unique)]
         user_id: Option<u64>,
+        template: String,
     }
-    assert_eq!(Both::options(), unique(UniquePolicy::new().by_arg_fields(["userId"]).optional_arg_fields(["sentBy"])));
+    let policy = UniquePolicy::new().by_arg_fields(["userId"]).optional_arg_fields(["sentBy"]);
+    assert_eq!(Refined::options(), unique(policy.by_queue().scope(UniqueScope::Queued)));
 }
 
 #[support::test]

@@ -2,7 +2,7 @@
 //! all the time. At the end a real runner drains the rest.
 
 use super::moves::{End, Moves};
-use super::{length, not_running, seed};
+use super::{length, not_running, seed, watch_claims};
 use support::prelude::*;
 
 const KEYS: usize = 6;
@@ -46,14 +46,14 @@ async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
         tasks.spawn(crowd.clone().maintains(Dice::new(random.number(), 0)));
     }
     tasks.spawn(crowd.clone().operates(Dice::new(random.number(), 0)));
-    let observer = tokio::spawn(crowd.clone().observes());
+    let watch = tokio::spawn(watch_claims(crowd.database.clone()));
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();
     }
-    let looks = observer.await.unwrap();
     crowd.drain().await;
+    assert!(!watch.is_finished(), "two rows claimed a key");
+    watch.abort();
     crowd.account().await;
-    println!("{} jobs, {looks} looks", crowd.inserted.lock().unwrap().len());
 }
 
 impl Crowd {
@@ -197,22 +197,6 @@ impl Crowd {
         }
     }
 
-    /// Looks without pause. Answers how often it did.
-    async fn observes(self) -> u64 {
-        let claims = self.database.sql(CLAIMS);
-        let mut connection = self.database.pool().acquire().await.unwrap();
-        let mut looks = 0;
-        while !self.is_over() {
-            let rows = sqlx::query(claims.clone()).fetch_all(&mut *connection).await.unwrap();
-            if let Some(row) = rows.first() {
-                let (key, marked, claiming): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
-                panic!("{key} is claimed by {marked} rows by their mark, by {claiming} by their mask");
-            }
-            looks += 1;
-        }
-        looks
-    }
-
     /// With runners running, everything comes to an end, whatever holds whichever key.
     async fn drain(&self) {
         let release = "UPDATE {schema}.job SET scheduled_at = now(), state = 'available',
@@ -298,26 +282,6 @@ fn new_job(random: &mut Dice) -> NewJob {
     }
     new.unique_key(key)
 }
-
-/// Keys that more than one row claims: by the generated column, and by R1's own words.
-const CLAIMS: &str = "
-SELECT
-    j.unique_key,
-    count(*) FILTER (WHERE j.claims),
-    count(*) FILTER (
-        WHERE NOT j.unique_yielded
-            AND j.state::text = ANY ({schema}.state_names(j.unique_states))
-            AND (j.unique_until IS NULL OR j.unique_until > now())
-    )
-FROM {schema}.job AS j
-WHERE j.unique_key IS NOT NULL
-GROUP BY j.unique_key
-HAVING count(*) FILTER (WHERE j.claims) > 1
-    OR count(*) FILTER (
-        WHERE NOT j.unique_yielded
-            AND j.state::text = ANY ({schema}.state_names(j.unique_states))
-            AND (j.unique_until IS NULL OR j.unique_until > now())
-    ) > 1";
 
 const GONE: &str = "CREATE TABLE {schema}.gone (id uuid, finalized_at timestamptz)";
 

@@ -33,3 +33,35 @@ fn length(usual: Duration, in_full: Duration) -> Duration {
         Err(_) => soak(usual, in_full),
     }
 }
+
+/// Looks without end for a key that two jobs claim, and panics at one.
+pub(crate) async fn watch_claims(database: Arc<Database>) {
+    let claims = database.sql(CLAIMS);
+    let mut connection = database.pool().acquire().await.unwrap();
+    loop {
+        if let Some(row) = sqlx::query(claims.clone()).fetch_optional(&mut *connection).await.unwrap() {
+            let (key, marked, claiming): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
+            panic!("{key} is claimed by {marked} rows by their mark, by {claiming} by their mask");
+        }
+    }
+}
+
+/// Keys that more than one row claims: by the generated column, and by R1's own words.
+const CLAIMS: &str = "
+SELECT
+    j.unique_key,
+    count(*) FILTER (WHERE j.claims),
+    count(*) FILTER (
+        WHERE NOT j.unique_yielded
+            AND j.state::text = ANY ({schema}.state_names(j.unique_states))
+            AND (j.unique_until IS NULL OR j.unique_until > now())
+    )
+FROM {schema}.job AS j
+WHERE j.unique_key IS NOT NULL
+GROUP BY j.unique_key
+HAVING count(*) FILTER (WHERE j.claims) > 1
+    OR count(*) FILTER (
+        WHERE NOT j.unique_yielded
+            AND j.state::text = ANY ({schema}.state_names(j.unique_states))
+            AND (j.unique_until IS NULL OR j.unique_until > now())
+    ) > 1";

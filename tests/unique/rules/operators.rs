@@ -165,26 +165,6 @@ async fn r5_an_operator_releases_a_claim_and_the_holder_goes_on(database: Databa
 }
 
 #[support::test]
-async fn changes_answer_with_what_they_changed_and_can_be_rolled_back(database: Database, client: &Client) {
-    let waiting = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
-    let running = client.insert(job("a")).await.unwrap();
-    database.set_state(running.id(), "running").await;
-    let absent = uniqueue::JobId::generate();
-    let all = [waiting.id(), running.id(), absent];
-    assert_eq!(client.delete(all).await.unwrap(), [waiting.id()]);
-    assert_eq!(client.retry(all).await.unwrap(), []);
-    let past = time::OffsetDateTime::UNIX_EPOCH;
-    assert_eq!(client.reschedule(all, past).await.unwrap(), []);
-    let mut tx = database.pool().begin().await.unwrap();
-    assert_eq!(client.cancel(all).tx(&mut tx).await.unwrap(), [running.id()]);
-    tx.rollback().await.unwrap();
-    assert_eq!(client.job(running.id()).await.unwrap().unwrap().state, JobState::Running);
-    let later = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap();
-    assert_eq!(client.reschedule([later.id()], past).await.unwrap(), [later.id()]);
-    assert_eq!(client.job(later.id()).await.unwrap().unwrap().state, JobState::Available);
-}
-
-#[support::test]
 async fn calls_in_a_transaction_see_what_it_did_and_are_undone_with_it(database: Database, client: &Client) {
     let holder = client.insert(job("sync").unique_key(UniqueKey::raw("k"))).await.unwrap();
     let mut tx = client.pool().begin().await.unwrap();

@@ -59,27 +59,6 @@ async fn r12_r13_a_holder_that_starts_meanwhile_is_neither_covered_nor_changed(d
     }
 }
 
-/// A caller changes a row and inserts; before it commits, a worker takes what it can. Returns whether some run began
-/// after the commit.
-async fn is_worked(on_conflict: OnConflict) -> bool {
-    let database = Database::new().await;
-    let client = &database.client;
-    client.insert(covering(on_conflict)).await.unwrap();
-    let mut tx = database.pool().begin().await.unwrap();
-    client.insert(covering(on_conflict)).tx(&mut tx).await.unwrap();
-    let finish = "UPDATE {schema}.job AS j SET state = 'completed', finalized_at = now() WHERE j.id IN (
-        SELECT id FROM {schema}.job WHERE state = 'available' FOR NO KEY UPDATE SKIP LOCKED)";
-    database.execute(finish).await;
-    tx.commit().await.unwrap();
-    database.execute(finish).await == 1
-}
-
-#[tokio::test]
-async fn r12_a_change_is_worked_after_its_commit_where_ignore_loses_it() {
-    assert!(is_worked(OnConflict::RunAgain).await);
-    assert!(!is_worked(OnConflict::Ignore).await, "the test sees the hole");
-}
-
 /// Callers change rows, each its own so often, and insert in the same transaction, while a runner reads the rows. Answers
 /// whether the runner read the last change of each.
 async fn are_all_read(database: &Database, on_conflict: OnConflict, each: i64) -> bool {

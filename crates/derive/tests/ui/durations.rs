@@ -6,9 +6,6 @@ struct Malformed;
 #[job(kind = "a", unique(args, period = "PT0S"))]
 struct Zero;
 
-#[job(kind = "a", unique(args, window = "P1Y"))]
-struct Years;
-
 #[job(kind = "a", unique(args, window = "P1M"))]
 struct Months;
 
@@ -23,12 +20,3 @@ struct Number;
 
 #[job(kind = "a", unique(args, period = "PT1H", ttl = "PT1H", window = "PT1H"))]
 struct AllThree;
-
-#[job(kind = "a", unique(args, period = "1mo"))]
-struct ShortMonth;
-
-#[job(kind = "a", unique(args, window = "1500ms"))]
-struct ShortFraction;
-
-#[job(kind = "a", unique(args, ttl = "0s"))]
-struct ShortZero;
