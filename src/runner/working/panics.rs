@@ -117,7 +117,7 @@ mod tests {
         let line = line!() + 1;
         let text = text_of(|| panic!("unlucky {}", 13));
         assert_eq!(text, format!("panicked at {}:{line}:31: unlucky 13", file!()));
-        assert!(text_of(|| std::panic::panic_any(7)).starts_with("panicked at src/runner/panics.rs:"));
+        assert!(text_of(|| std::panic::panic_any(7)).starts_with("panicked at src/runner/working/panics.rs:"));
     }
 
     #[test]
