@@ -9,68 +9,101 @@ use sqlx::postgres::{PgRow, PgTypeInfo, PgValueRef};
 use sqlx::types::Json;
 use sqlx::{Column, Decode, Postgres, Row, Type};
 use time::{Duration, OffsetDateTime, macros::datetime};
+use uuid::Uuid;
 
 use crate::error::Result;
 use crate::unique::StateSet;
 use crate::words::attempt_error::AttemptError;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
+use crate::words::state::JobState;
 
 /// Defines the columns of a job, in their order: the name of each, and how its value is read from its place.
 macro_rules! job_columns {
-    (|$row:ident, $at:ident| $($name:ident: $read:expr,)+) => {
+    (|$row:ident, $at:ident, $started:ident| $($name:ident: $read:expr,)+) => {
         /// The columns of a job, in the order in which [`job_row`] reads them.
         const COLUMNS: [&str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
 
-        /// Reads the job of a row. By place, since a look-up by name for each column is most of the work. Values that cannot be
-        /// read, which only a change by hand leaves there, must not fail a page of other jobs: meta is its text in a member
-        /// `unreadable` then.
-        pub(crate) fn job_row($row: &PgRow) -> Result<JobRow> {
-            let mut places = $row.try_column(COLUMNS[0])?.ordinal()..;
-            Ok(JobRow {
-                $($name: {
-                    let $at = places.next().unwrap_or_default();
-                    $read
-                },)+
-            })
+        /// Reads the columns from this place on. By place, since a look-up by name for each column is most of the work. Of a
+        /// job that started, a column that has its default is null.
+        fn read($row: &PgRow, first: usize, $started: Option<&Started>) -> Result<JobRow> {
+            let mut places = first..;
+            let mut $at = || places.next().unwrap_or_default();
+            Ok(JobRow { $($name: $read,)+ })
         }
     };
 }
 
-job_columns! { |row, at|
-    id: JobId::from(row.try_get::<uuid::Uuid, _>(at)?),
-    kind: Kind::from_stored(row.try_get(at)?),
-    queue: QueueName::from_stored(row.try_get(at)?),
-    state: row.try_get::<&str, _>(at)?.parse()?,
-    priority: row.try_get(at)?,
-    attempt: count(row.try_get(at)?),
-    max_attempts: count(row.try_get(at)?),
-    created_at: row.try_get::<Stored, _>(at)?.0,
-    scheduled_at: row.try_get::<Stored, _>(at)?.0,
-    attempted_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
-    finalized_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
-    args: row.try_get::<Box<RawValue>, _>(at)?,
-    meta: meta(row, at)?,
-    errors: errors(row, at)?,
-    output: value(row, at)?,
-    progress: value(row, at)?,
-    unique_key: row.try_get(at)?,
-    unique_states: row.try_get::<Option<i16>, _>(at)?.and_then(StateSet::from_bits),
-    unique_until: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
-    claims: row.try_get(at)?,
-    until_start: row.try_get(at)?,
-    replaced_by: row.try_get::<Option<uuid::Uuid>, _>(at)?.map(JobId::from),
-    worker: row.try_get(at)?,
-    run: run_number(row.try_get(at)?),
-    crashes: count(row.try_get(at)?),
-    group_key: row.try_get(at)?,
-    group_limit: row.try_get::<Option<i16>, _>(at)?.map(count),
-    in_order: row.try_get::<Option<bool>, _>(at)?.unwrap_or_default(),
-    updates: row.try_get::<Option<i32>, _>(at)?.map_or(0, |updates| updates.max(0).unsigned_abs()),
-    updated_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
-    updated_by: row.try_get::<Option<uuid::Uuid>, _>(at)?.map(JobId::from),
-    discard_on_reentry: row.try_get(at)?,
-    expires_at: row.try_get::<Option<Stored>, _>(at)?.map(|time| time.0),
+/// The start of a job by a fetch, which the job's row need not tell.
+pub(super) struct Started {
+    pub(super) id: JobId,
+    pub(super) worker: Uuid,
+    pub(super) at: OffsetDateTime,
+}
+
+/// Reads the job of a row. Values that cannot be read, which only a change by hand leaves there, must not fail a page of other
+/// jobs: meta is its text in a member `unreadable` then.
+pub(crate) fn job_row(row: &PgRow) -> Result<JobRow> {
+    read(row, row.try_column(COLUMNS[0])?.ordinal(), None)
+}
+
+/// Reads a job that started, whose row has the other columns from this place on. Meta that cannot be read is an error.
+pub(super) fn started_row(row: &PgRow, first: usize, started: &Started) -> Result<JobRow> {
+    read(row, first, Some(started))
+}
+
+job_columns! { |row, at, started|
+    id: match started {
+        Some(started) => started.id,
+        None => JobId::from(row.try_get::<Uuid, _>(at())?),
+    },
+    kind: Kind::from_stored(row.try_get(at())?),
+    queue: QueueName::from_stored(row.try_get(at())?),
+    state: match started {
+        Some(_) => JobState::Running,
+        None => row.try_get::<&str, _>(at())?.parse()?,
+    },
+    priority: row.try_get(at())?,
+    attempt: count(row.try_get(at())?),
+    max_attempts: count(row.try_get(at())?),
+    created_at: row.try_get::<Stored, _>(at())?.0,
+    scheduled_at: row.try_get::<Stored, _>(at())?.0,
+    attempted_at: match started {
+        Some(started) => Some(started.at),
+        None => row.try_get::<Option<Stored>, _>(at())?.map(|time| time.0),
+    },
+    finalized_at: match started {
+        Some(_) => None,
+        None => row.try_get::<Option<Stored>, _>(at())?.map(|time| time.0),
+    },
+    args: row.try_get::<Box<RawValue>, _>(at())?,
+    meta: match started {
+        Some(_) => row.try_get::<Option<Json<Map<String, Value>>>, _>(at())?.map_or_else(Map::new, |meta| meta.0),
+        None => meta(row, at())?,
+    },
+    errors: errors(row, at())?,
+    output: value(row, at())?,
+    progress: value(row, at())?,
+    unique_key: row.try_get(at())?,
+    unique_states: row.try_get::<Option<i16>, _>(at())?.and_then(StateSet::from_bits),
+    unique_until: row.try_get::<Option<Stored>, _>(at())?.map(|time| time.0),
+    claims: row.try_get::<Option<bool>, _>(at())?.unwrap_or_default(),
+    until_start: row.try_get::<Option<bool>, _>(at())?.unwrap_or_default(),
+    replaced_by: row.try_get::<Option<Uuid>, _>(at())?.map(JobId::from),
+    worker: match started {
+        Some(started) => Some(started.worker),
+        None => row.try_get(at())?,
+    },
+    run: run_number(row.try_get(at())?),
+    crashes: row.try_get::<Option<i16>, _>(at())?.map_or(0, count),
+    group_key: row.try_get(at())?,
+    group_limit: row.try_get::<Option<i16>, _>(at())?.map(count),
+    in_order: row.try_get::<Option<bool>, _>(at())?.unwrap_or_default(),
+    updates: row.try_get::<Option<i32>, _>(at())?.map_or(0, |updates| updates.max(0).unsigned_abs()),
+    updated_at: row.try_get::<Option<Stored>, _>(at())?.map(|time| time.0),
+    updated_by: row.try_get::<Option<Uuid>, _>(at())?.map(JobId::from),
+    discard_on_reentry: row.try_get::<Option<bool>, _>(at())?.unwrap_or_default(),
+    expires_at: row.try_get::<Option<Stored>, _>(at())?.map(|time| time.0),
 }
 
 /// The marker in statements for the columns of the job `j`.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
@@ -14,11 +13,9 @@ use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::store::row::{Stored, bytes_at, count, errors, run_number, value};
-use crate::unique::StateSet;
+use crate::store::row::{Started, bytes_at, count, run_number, started_row};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
-use crate::words::state::JobState;
 
 /// The jobs that a fetch took, and the course of its scan.
 #[derive(Debug)]
@@ -168,7 +165,7 @@ pub(in crate::store) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
         }
         // Args, meta, errors, output and progress.
         bytes += bytes_at(row, 9..=13);
-        match started_job(row, id, worker, started_at) {
+        match started_row(row, 2, &Started { id: JobId::from(id), worker, at: started_at }) {
             Ok(job) => jobs.push(job),
             Err(error) => unreadable.push(unreadable_job(row, id, &error)?),
         }
@@ -210,46 +207,6 @@ fn visited(QueueFacts { name, visit, .. }: &QueueFacts) -> Option<Visited> {
 /// A duration that the database gave. A clock that is set back makes one of 0.
 fn seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds.max(0.0)).ok()
-}
-
-/// Reads a job that started. By place, as in the statement, since a look-up by name for each column is most of the work. A
-/// column that has its default is null.
-fn started_job(row: &PgRow, id: Uuid, worker: Uuid, started_at: OffsetDateTime) -> Result<JobRow> {
-    Ok(JobRow {
-        id: JobId::from(id),
-        kind: Kind::from_stored(row.try_get(2)?),
-        queue: QueueName::from_stored(row.try_get(3)?),
-        state: JobState::Running,
-        priority: row.try_get(4)?,
-        attempt: count(row.try_get(5)?),
-        max_attempts: count(row.try_get(6)?),
-        created_at: row.try_get::<Stored, _>(7)?.0,
-        scheduled_at: row.try_get::<Stored, _>(8)?.0,
-        attempted_at: Some(started_at),
-        finalized_at: None,
-        args: row.try_get::<Box<RawValue>, _>(9)?,
-        meta: row.try_get::<Option<Json<Map<String, Value>>>, _>(10)?.map_or_else(Map::new, |meta| meta.0),
-        errors: errors(row, 11)?,
-        output: value(row, 12)?,
-        progress: value(row, 13)?,
-        unique_key: row.try_get(14)?,
-        unique_states: row.try_get::<Option<i16>, _>(15)?.and_then(StateSet::from_bits),
-        unique_until: row.try_get::<Option<Stored>, _>(16)?.map(|at| at.0),
-        claims: row.try_get::<Option<bool>, _>(17)?.unwrap_or_default(),
-        until_start: row.try_get::<Option<bool>, _>(18)?.unwrap_or_default(),
-        replaced_by: row.try_get::<Option<Uuid>, _>(19)?.map(JobId::from),
-        worker: Some(worker),
-        run: run_number(row.try_get(20)?),
-        crashes: row.try_get::<Option<i16>, _>(21)?.map_or(0, count),
-        group_key: row.try_get(22)?,
-        group_limit: row.try_get::<Option<i16>, _>(23)?.map(count),
-        in_order: row.try_get::<Option<bool>, _>(24)?.unwrap_or_default(),
-        updates: row.try_get::<Option<i32>, _>(25)?.map_or(0, |updates| updates.max(0).unsigned_abs()),
-        updated_at: row.try_get::<Option<Stored>, _>(26)?.map(|at| at.0),
-        updated_by: row.try_get::<Option<Uuid>, _>(27)?.map(JobId::from),
-        discard_on_reentry: row.try_get::<Option<bool>, _>(28)?.unwrap_or_default(),
-        expires_at: row.try_get::<Option<Stored>, _>(29)?.map(|at| at.0),
-    })
 }
 
 fn unreadable_job(row: &PgRow, id: Uuid, error: &Error) -> Result<Unreadable> {
