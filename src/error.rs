@@ -97,7 +97,7 @@ pub enum Error {
     #[error("invalid period: {problem}: {given:?}; hint: a length of time such as 15m, 7d or PT15M")]
     InvalidPeriod {
         /// The problem.
-        problem: &'static str,
+        problem: String,
         /// The text as given.
         given: String,
     },

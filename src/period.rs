@@ -14,7 +14,7 @@ mod window;
 
 pub use short::format_duration;
 #[doc(inline)]
-pub use uniqueue_policy::{InvalidLength, LONGEST, Length};
+pub use uniqueue_policy::{LONGEST, Length};
 pub(crate) use window::window;
 
 /// Reads a length of time without years and months, as [`Length`] does.

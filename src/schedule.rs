@@ -75,10 +75,8 @@ impl Schedule {
         }
         let zone = TimeZone::get(time_zone).map_err(|_| Error::UnknownTimeZone { given: time_zone.to_owned() })?;
         if text.trim_start().starts_with(['P', 'p']) {
-            let length = period::parse(text).map_err(|error| match error {
-                Error::InvalidPeriod { problem, .. } => refused(format!("interval: {problem}")),
-                other => other,
-            })?;
+            let length =
+                uniqueue_policy::exact(text).map_err(|error| refused(format!("interval: {}", error.reason)))?;
             // Slots are windows, so they begin at multiples of the length on every runner.
             if length.subsec_nanos() > 0 {
                 return Err(refused("interval: must be whole seconds".to_owned()));

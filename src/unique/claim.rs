@@ -1,6 +1,6 @@
 //! The claim of a job: its key, its states, its time limits.
 
-use uniqueue_policy::{InvalidLength, Problem, Terms};
+use uniqueue_policy::{Problem, Terms};
 
 use crate::error::{Error, Result};
 
@@ -26,17 +26,15 @@ pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Error 
 
 impl From<Problem> for Error {
     fn from(problem: Problem) -> Self {
-        if let ("state", Some(given)) = (problem.member, &problem.item) {
-            return Error::UnknownState { given: given.clone() };
+        match (problem.member, &problem.item) {
+            ("state", Some(given)) => return Error::UnknownState { given: given.clone() },
+            ("length", Some(given)) => {
+                return Error::InvalidPeriod { problem: problem.reason, given: given.clone() };
+            }
+            _ => {}
         }
         let hint = if problem.hint.is_empty() { String::new() } else { format!("; hint: {}", problem.hint) };
         invalid(problem.member, format!("{problem}{hint}"))
-    }
-}
-
-impl From<InvalidLength> for Error {
-    fn from(InvalidLength { problem, given }: InvalidLength) -> Self {
-        Error::InvalidPeriod { problem, given }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
-use uniqueue_policy::{Given, JobState, KeyArgs, Length, OnConflict, OnReentry, Part, Policy};
+use uniqueue_policy::{Given, JobState, Length, OnConflict, OnReentry, Part, Policy};
 
 use crate::error::{Error, Result};
 use crate::json::{Flaw, canonical_json, parse_json};
@@ -159,7 +159,7 @@ impl UniquePolicy {
     /// The members of the args that are chosen: those that the job must have, or those that it may lack. `None`: there are
     /// none.
     fn arg_names(&self, are_required: bool) -> Option<Vec<&str>> {
-        let KeyArgs::Parts(parts) = &self.parts.args else { return None };
+        let parts = self.parts.args.as_deref().filter(|parts| !Part::are_all(parts))?;
         let chosen = parts.iter().filter(|part| part.is_required() == are_required);
         Some(chosen.map(Part::given).collect::<Vec<_>>()).filter(|names| !names.is_empty())
     }

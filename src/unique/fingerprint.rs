@@ -81,15 +81,21 @@ pub(crate) enum Selected<'a> {
 }
 
 impl<'a> Selected<'a> {
-    /// Selects the parts of `value`. Parts must have been checked; `field` is for the error.
-    pub(crate) fn of(value: &'a Value, parts: &[Part], field: &'static str) -> Result<Self> {
+    /// Selects the parts of args or of meta. Parts must have been checked; `field` is for the error.
+    pub(crate) fn of(value: &'a Value, parts: Option<&[Part]>, field: &'static str) -> Result<Option<Self>> {
+        let parts = match parts {
+            None => return Ok(None),
+            Some(parts) if Part::are_all(parts) => return Ok(Some(Selected::All(value))),
+            Some(parts) => parts,
+        };
+        let value = named_args(value);
         let lacks = |part: &&Part| part.is_required() && follow(value, part.path()).is_none();
         if let Some(part) = parts.iter().find(lacks) {
             return Err(invalid(field, format!("the job has no member {:?}", part.given())));
         }
         let mut paths: Vec<&[String]> = parts.iter().map(Part::path).collect();
         paths.sort_unstable();
-        Ok(gather(value, &paths).unwrap_or(Selected::Members(Vec::new())))
+        Ok(Some(gather(value, &paths).unwrap_or(Selected::Members(Vec::new()))))
     }
 
     /// The canonical text of the selection, inside `depth` arrays and objects.
@@ -185,7 +191,7 @@ mod tests {
 
     fn text(value: &Value, parts: &[Part]) -> Result<String> {
         let mut text = String::new();
-        Selected::of(value, parts, "args_keys")?.write(0, &mut text).map_err(Flaw::in_key)?;
+        Selected::of(value, Some(parts), "args_keys")?.unwrap().write(0, &mut text).map_err(Flaw::in_key)?;
         Ok(text)
     }
 

@@ -1,6 +1,6 @@
 //! A policy in words, for people.
 
-use uniqueue_policy::{KeyArgs, Length, OnConflict, OnReentry};
+use uniqueue_policy::{Length, OnConflict, OnReentry, Part};
 
 use crate::unique::policy::UniquePolicy;
 
@@ -56,9 +56,9 @@ impl UniquePolicy {
             parts.push("queue".to_owned());
         }
         match &self.parts.args {
-            KeyArgs::None => {}
-            KeyArgs::All => parts.push("args".to_owned()),
-            KeyArgs::Parts(chosen) => parts.extend(chosen.iter().map(|part| {
+            None => {}
+            Some(chosen) if Part::are_all(chosen) => parts.push("args".to_owned()),
+            Some(chosen) => parts.extend(chosen.iter().map(|part| {
                 let optional = if part.is_required() { "" } else { " where it is there" };
                 format!("args {}{optional}", part.given())
             })),

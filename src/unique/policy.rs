@@ -1,9 +1,10 @@
 //! How a key is made from a job, and the terms on which it is claimed.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use uniqueue_policy::{KeyArgs, KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
+use uniqueue_policy::{KeyParts, Length, OnConflict, Part, Preset, StateSet, Terms, UniqueScope};
 
 use crate::json::Flaw;
 use crate::unique::claim::Claim;
@@ -97,7 +98,7 @@ impl UniquePolicy {
 
     /// Adds all args to the key. Parts chosen before are no longer singled out.
     pub fn by_args(mut self) -> Self {
-        self.parts.args = KeyArgs::All;
+        self.parts.args = Some([Part::all()].into());
         self.added()
     }
 
@@ -123,8 +124,7 @@ impl UniquePolicy {
     /// the job's meta does not have is left out; one that is null is kept.
     pub fn by_meta<N: Into<Cow<'static, str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         let parts = names.into_iter().map(|name| Part::new(&name.into(), false));
-        let chosen = self.parts.meta.take();
-        self.parts.meta = Some(chosen.iter().flat_map(|chosen| chosen.iter().cloned()).chain(parts).collect());
+        self.parts.meta = Some(added_to(self.parts.meta, parts));
         self.added()
     }
 
@@ -183,7 +183,7 @@ impl UniquePolicy {
 
     /// Whether the key depends on the args.
     pub(super) const fn needs_args(&self) -> bool {
-        !matches!(self.parts.args, KeyArgs::None)
+        self.parts.args.is_some()
     }
 
     /// Whether the key depends on the metadata.
@@ -198,10 +198,8 @@ impl UniquePolicy {
     }
 
     fn add_arg_parts(mut self, parts: impl Iterator<Item = Part>) -> Self {
-        self.parts.args = KeyArgs::Parts(match &self.parts.args {
-            KeyArgs::Parts(chosen) => chosen.iter().cloned().chain(parts).collect(),
-            KeyArgs::None | KeyArgs::All => parts.collect(),
-        });
+        let chosen = self.parts.args.filter(|chosen| !Part::are_all(chosen));
+        self.parts.args = Some(added_to(chosen, parts));
         self.added()
     }
 
@@ -219,6 +217,11 @@ impl UniquePolicy {
     const fn on(terms: Terms) -> Self {
         Self { key: None, parts: KeyParts::KIND, terms, is_enforced: true }
     }
+}
+
+/// The parts that were chosen before, and these.
+fn added_to(chosen: Option<Arc<[Part]>>, parts: impl Iterator<Item = Part>) -> Arc<[Part]> {
+    chosen.iter().flat_map(|chosen| chosen.iter().cloned()).chain(parts).collect()
 }
 
 impl Default for UniquePolicy {
@@ -284,8 +287,8 @@ mod tests {
         assert_eq!(UniquePolicy::default(), UniquePolicy::new());
         let both = UniquePolicy::new().by_arg_fields(["a", "b"]);
         assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_arg_fields(["b"]), both);
-        assert_eq!(UniquePolicy::zizq().by_arg_fields(["a"]).parts.args, KeyArgs::Parts([Part::new("a", true)].into()));
-        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_args().parts.args, KeyArgs::All);
+        assert_eq!(UniquePolicy::zizq().by_arg_fields(["a"]).parts.args, Some([Part::new("a", true)].into()));
+        assert_eq!(UniquePolicy::new().by_arg_fields(["a"]).by_args().parts.args, Some([Part::all()].into()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
-use uniqueue_policy::{KeyArgs, Length, OnConflict, Part, UpdateArgs};
+use uniqueue_policy::{Length, Part, UpdateArgs};
 
 use crate::error::Result;
 use crate::json::{self, Flaw};
@@ -112,15 +112,8 @@ impl UniquePolicy {
     }
 
     fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
-        let args = match &self.parts.args {
-            KeyArgs::None => None,
-            KeyArgs::All => Some(Selected::All(subject.args)),
-            KeyArgs::Parts(parts) => Some(Selected::of(named_args(subject.args), parts, "args_keys")?),
-        };
-        let meta = match &self.parts.meta {
-            None => None,
-            Some(parts) => Some(Selected::of(subject.meta, parts, "meta_keys")?),
-        };
+        let args = Selected::of(subject.args, self.parts.args.as_deref(), "args_keys")?;
+        let meta = Selected::of(subject.meta, self.parts.meta.as_deref(), "meta_keys")?;
         let period = match (self.terms.window, subject.window_at) {
             (None, _) => None,
             (Some(length), Some(instant)) => Some(period::window(instant, length)?.fingerprint()),
@@ -139,10 +132,8 @@ impl UniquePolicy {
 
     /// Checks that no array that the key is made from would get more items.
     fn check_append(&self, subject: &Subject<'_>) -> Result<()> {
-        let KeyArgs::Parts(parts) = &self.parts.args else { return Ok(()) };
-        if self.terms.on_conflict != OnConflict::Update || self.terms.update.args != UpdateArgs::Append {
-            return Ok(());
-        }
+        let appends = self.terms.changes().is_some_and(|update| update.args == UpdateArgs::Append);
+        let Some(parts) = self.parts.args.as_deref().filter(|_| appends) else { return Ok(()) };
         let args = named_args(subject.args);
         match parts.iter().map(Part::member).find(|name| args.get(name).is_some_and(Value::is_array)) {
             Some(name) => {

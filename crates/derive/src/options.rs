@@ -279,7 +279,7 @@ fn check_name(option: &str, (name, span): &Text, problems: &mut Problems) {
 
 fn check_length(option: &str, (text, span): &Text, problems: &mut Problems) {
     if let Err(invalid) = uniqueue_policy::exact(text) {
-        report_length(option, invalid.problem, text, *span, problems);
+        report_length(option, &invalid.reason, text, *span, problems);
     }
 }
 

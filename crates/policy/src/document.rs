@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::conflict::{OnConflict, OnReentry, Until};
-use crate::key_parts::{KeyArgs, KeyParts, Part};
-use crate::length::{InvalidLength, Length};
+use crate::key_parts::{KeyParts, Part};
+use crate::length::Length;
 use crate::read_length::{exact, exact_window};
 use crate::scope::UniqueScope;
 use crate::states::{JobState, StateSet};
@@ -179,12 +179,12 @@ impl<'a> Value<'_, 'a> {
         read.map_err(|unknown| self.problems.push(unknown)).ok()
     }
 
-    fn length<T>(&mut self, read: impl Fn(&str) -> Result<T, InvalidLength>) -> Option<T> {
+    fn length<T>(&mut self, read: impl Fn(&str) -> Result<T, Problem>) -> Option<T> {
         if *self.given == Given::Null {
             return None;
         }
         let text = self.text()?;
-        read(text).map_err(|invalid| self.problems.push(Problem::of_item(self.member, invalid.problem, text))).ok()
+        read(text).map_err(|invalid| self.problems.push(Problem::of_item(self.member, &invalid.reason, text))).ok()
     }
 
     fn count(&mut self) -> Option<u32> {
@@ -293,9 +293,9 @@ impl<'a> Members<'a> {
         let (has_kind, has_queue, has_args, has_meta) =
             (self.exclude_type != Some(true), self.has("queue"), self.has("args"), self.has("meta"));
         let args = match (self.args_keys, self.optional_args_keys) {
-            _ if !has_args => KeyArgs::None,
-            (None, None) => KeyArgs::All,
-            (required, optional) => KeyArgs::Parts(required.into_iter().chain(optional).flatten().collect()),
+            _ if !has_args => None,
+            (None, None) => Some([Part::all()].into()),
+            (required, optional) => Some(required.into_iter().chain(optional).flatten().collect()),
         };
         let meta = has_meta.then(|| Arc::from(self.meta_keys.unwrap_or_default()));
         KeyParts { has_kind, has_queue, args, meta }

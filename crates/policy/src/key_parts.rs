@@ -26,6 +26,18 @@ impl Part {
         Self { given: given.into(), path, is_required }
     }
 
+    /// The whole value.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { given: "".into(), path: Ok([].into()), is_required: true }
+    }
+
+    /// Whether these parts are [all](Self::all) of the value.
+    #[must_use]
+    pub fn are_all(parts: &[Self]) -> bool {
+        matches!(parts, [part] if part.path.as_ref().is_ok_and(|path| path.is_empty()))
+    }
+
     /// The name or pointer as given.
     #[must_use]
     pub fn given(&self) -> &str {
@@ -73,17 +85,6 @@ fn unescaped(segment: &str) -> Result<String, &'static str> {
     Ok(segment.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The args in a key.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum KeyArgs {
-    /// None of them.
-    None,
-    /// All of them.
-    All,
-    /// These parts.
-    Parts(Arc<[Part]>),
-}
-
 /// The parts of a job that make its key. A clone shares the lists.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyParts {
@@ -91,24 +92,21 @@ pub struct KeyParts {
     pub has_kind: bool,
     /// Whether the queue is in the key.
     pub has_queue: bool,
-    /// The args in the key.
-    pub args: KeyArgs,
+    /// The chosen parts of the args, or [all](Part::all) of them. `None`: the args are not in the key.
+    pub args: Option<Arc<[Part]>>,
     /// The chosen parts of meta. `None`: meta is not in the key.
     pub meta: Option<Arc<[Part]>>,
 }
 
 impl KeyParts {
     /// The kind alone.
-    pub const KIND: Self = Self { has_kind: true, has_queue: false, args: KeyArgs::None, meta: None };
+    pub const KIND: Self = Self { has_kind: true, has_queue: false, args: None, meta: None };
 
     /// The first rule that is broken.
     #[must_use]
     pub fn problem(&self, terms: &Terms) -> Option<Problem> {
-        let lists = [
-            ("args_keys", if let KeyArgs::Parts(parts) = &self.args { Some(parts) } else { None }),
-            ("meta_keys", self.meta.as_ref()),
-        ];
-        for (member, parts) in lists.into_iter().filter_map(|(member, parts)| Some((member, parts?))) {
+        let lists = [("args_keys", &self.args), ("meta_keys", &self.meta)];
+        for (member, parts) in lists.into_iter().filter_map(|(member, parts)| Some((member, parts.as_ref()?))) {
             if parts.is_empty() {
                 return Some(Problem::new(member, "must name at least one member: []", ""));
             }
@@ -120,7 +118,7 @@ impl KeyParts {
             }
         }
         let appends = terms.on_conflict == OnConflict::Update && terms.update.args == UpdateArgs::Append;
-        if appends && self.args == KeyArgs::All {
+        if appends && self.args.as_deref().is_some_and(Part::are_all) {
             let reason = "append would change the args, which are all in the key: \"append\"";
             return Some(Problem::new("update", reason, ""));
         }

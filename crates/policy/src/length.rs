@@ -6,6 +6,8 @@ use std::time::Duration;
 #[cfg(feature = "time")]
 use time::{Date, Month, OffsetDateTime, UtcOffset};
 
+use crate::word::Problem;
+
 /// The longest length of time: 100 years of 365.25 days.
 pub const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
 
@@ -16,23 +18,6 @@ pub(crate) const TOO_LONG: &str = "must not be longer than 100 years";
 pub(crate) const TOO_SHORT: &str = "must be longer than nothing";
 pub(crate) const TOO_FINE: &str = "must be whole microseconds";
 const NO_WINDOW: &str = "must be whole seconds";
-
-/// A text that is no length of time, or one that cannot be used here.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct InvalidLength {
-    /// The problem.
-    pub problem: &'static str,
-    /// The length as given.
-    pub given: String,
-}
-
-impl fmt::Display for InvalidLength {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid length of time: {}: {:?}; hint: such as 15m, 7d or PT15M", self.problem, self.given)
-    }
-}
-
-impl std::error::Error for InvalidLength {}
 
 /// The length of a claim: calendar months, which are added in UTC, and then an exact time.
 ///
@@ -51,7 +36,7 @@ impl std::error::Error for InvalidLength {}
 /// let length: Length = "P1Y2M3DT4H".parse()?;
 /// assert_eq!(length, Length::months(14).plus(Duration::from_secs(76 * 3_600)));
 /// assert_eq!("1h30m".parse::<Length>()?.to_string(), "PT1H30M");
-/// # Ok::<(), uniqueue_policy::InvalidLength>(())
+/// # Ok::<(), uniqueue_policy::Problem>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Length {
@@ -93,8 +78,8 @@ impl Length {
     ///
     /// # Errors
     ///
-    /// [`InvalidLength`], with the length in ISO 8601.
-    pub fn check(self) -> Result<(), InvalidLength> {
+    /// [`Problem`], with the length in ISO 8601.
+    pub fn check(self) -> Result<(), Problem> {
         let mean = self.time.saturating_add(Duration::from_secs(MEAN_MONTH * u64::from(self.months)));
         if mean > LONGEST {
             Err(self.refused(TOO_LONG))
@@ -122,8 +107,8 @@ impl Length {
         instant.replace_date(date).checked_add(time.try_into().ok()?)
     }
 
-    fn refused(self, problem: &'static str) -> InvalidLength {
-        InvalidLength { problem, given: self.to_string() }
+    fn refused(self, reason: &str) -> Problem {
+        Problem::of_length(reason, &self.to_string())
     }
 }
 
@@ -131,8 +116,8 @@ impl Length {
 ///
 /// # Errors
 ///
-/// [`InvalidLength`].
-pub fn check_window(length: Duration) -> Result<(), InvalidLength> {
+/// [`Problem`].
+pub fn check_window(length: Duration) -> Result<(), Problem> {
     let length = Length::from(length);
     length.check()?;
     if length.time.subsec_nanos() == 0 { Ok(()) } else { Err(length.refused(NO_WINDOW)) }

@@ -20,9 +20,9 @@ mod update;
 
 pub use conflict::{InsertOutcome, OnConflict, OnReentry, Until};
 pub use document::{Given, Policy};
-pub use key_parts::{KeyArgs, KeyParts, Part};
-pub use length::{InvalidLength, LONGEST, Length, check_window};
-pub use read_length::{exact, exact_window};
+pub use key_parts::{KeyParts, Part};
+pub use length::{LONGEST, Length, check_window};
+pub use read_length::exact;
 pub use scope::UniqueScope;
 pub use states::{JobState, StateSet};
 pub use terms::{Preset, Terms};

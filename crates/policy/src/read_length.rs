@@ -7,7 +7,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::length::{InvalidLength, Length, TOO_FINE, TOO_LONG, check_window};
+use crate::length::{Length, TOO_FINE, TOO_LONG, check_window};
+use crate::word::Problem;
 
 const MALFORMED: &str = "is not a length of time";
 
@@ -52,13 +53,11 @@ struct Part<'a> {
 }
 
 impl FromStr for Length {
-    type Err = InvalidLength;
+    type Err = Problem;
 
-    fn from_str(given: &str) -> Result<Self, InvalidLength> {
-        let refused = |problem| InvalidLength { problem, given: given.to_owned() };
-        let length = read(given).map_err(refused)?;
-        length.check().map_err(|invalid| refused(invalid.problem))?;
-        Ok(length)
+    fn from_str(given: &str) -> Result<Self, Problem> {
+        let length = read(given).map_err(|reason| Problem::of_length(reason, given))?;
+        length.check().map(|()| length).map_err(|problem| Problem::of_length(&problem.reason, given))
     }
 }
 
@@ -66,23 +65,18 @@ impl FromStr for Length {
 ///
 /// # Errors
 ///
-/// [`InvalidLength`].
-pub fn exact(text: &str) -> Result<Duration, InvalidLength> {
+/// [`Problem`].
+pub fn exact(text: &str) -> Result<Duration, Problem> {
     match text.parse::<Length>()?.parts() {
         (0, time) => Ok(time),
-        _ => Err(InvalidLength { problem: "years and months have no fixed length", given: text.to_owned() }),
+        _ => Err(Problem::of_length("years and months have no fixed length", text)),
     }
 }
 
 /// Reads the length of a window: exact, and in whole seconds.
-///
-/// # Errors
-///
-/// [`InvalidLength`].
-pub fn exact_window(text: &str) -> Result<Duration, InvalidLength> {
+pub(crate) fn exact_window(text: &str) -> Result<Duration, Problem> {
     let length = exact(text)?;
-    let given = |invalid: InvalidLength| InvalidLength { given: text.to_owned(), ..invalid };
-    check_window(length).map(|()| length).map_err(given)
+    check_window(length).map(|()| length)
 }
 
 /// Reads a length. Whether it is within the limits, [`Length::check`] says.
@@ -110,7 +104,7 @@ fn read(text: &str) -> Result<Length, &'static str> {
     if has_rest {
         // A part of a microsecond more than the limit is too long as well.
         let more = length.plus(Duration::from_nanos(1_000)).check();
-        return Err(if more.is_err_and(|invalid| invalid.problem == TOO_LONG) { TOO_LONG } else { TOO_FINE });
+        return Err(if more.is_err_and(|problem| problem.reason == TOO_LONG) { TOO_LONG } else { TOO_FINE });
     }
     Ok(length)
 }

@@ -130,16 +130,15 @@ fn states_are_named(terms: &Terms) -> Option<Problem> {
 fn lengths_are_within_limits(terms: &Terms) -> Option<Problem> {
     let update = terms.changes().unwrap_or_default();
     let lengths = [
-        ("period", terms.period),
-        ("ttl", terms.ttl),
-        ("debounce", update.delay.map(Length::from)),
-        ("max_delay", update.max_delay.map(Length::from)),
+        ("period", terms.period.map(Length::check)),
+        ("ttl", terms.ttl.map(Length::check)),
+        ("debounce", update.delay.map(|delay| Length::from(delay).check())),
+        ("max_delay", update.max_delay.map(|delay| Length::from(delay).check())),
+        ("window", terms.window.map(check_window)),
     ];
-    let checked = lengths.into_iter().map(|(member, length)| (member, length.map_or(Ok(()), Length::check)));
-    let (member, invalid) = checked
-        .chain([("window", terms.window.map_or(Ok(()), check_window))])
-        .find_map(|(member, checked)| Some((member, checked.err()?)))?;
-    Some(Problem::new(member, invalid.problem, "a length such as 15m, 7d or PT15M").with(member, invalid.given))
+    let (member, mut problem) = lengths.into_iter().find_map(|(member, checked)| Some((member, checked?.err()?)))?;
+    let given = problem.item.take().unwrap_or_default();
+    Some(Problem { member, ..problem }.with(member, given))
 }
 
 fn start_ends_a_claim(terms: &Terms) -> Option<Problem> {

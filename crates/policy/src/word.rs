@@ -5,7 +5,7 @@ use std::fmt;
 /// A mistake in a policy or in one of its words: a value that cannot be read, or a broken rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// The member at fault; `state` for the name of a state.
+    /// The member at fault; `state` for the name of a state, `length` for a length of time that is no member.
     pub member: &'static str,
     /// The problem as a phrase. It ends with the value at fault, unless `item` or `values` has it.
     pub reason: String,
@@ -33,6 +33,10 @@ impl Problem {
     #[must_use]
     pub fn unknown_word(member: &'static str, given: &str, words: &'static [&'static str]) -> Self {
         Self { words, ..Self::of_item(member, &format!("must be one of {}", words.join(", ")), given) }
+    }
+
+    pub(crate) fn of_length(reason: &str, given: &str) -> Self {
+        Self { hint: "a length such as 15m, 7d or PT15M", ..Self::of_item("length", reason, given) }
     }
 
     pub(crate) fn of_item(member: &'static str, reason: &str, item: &str) -> Self {

@@ -85,10 +85,10 @@ fn an_unusable_text_is_refused_with_its_reason() {
     ]);
     for (text, problem) in given {
         let invalid = exact(text).unwrap_err();
-        assert_eq!((invalid.problem, invalid.given.as_str()), (problem, text));
+        assert_eq!((&*invalid.reason, invalid.item.as_deref()), (problem, Some(text)));
     }
     assert_eq!(exact(&format!("PT{}1S", "0".repeat(60))), Ok(Duration::from_secs(1)));
-    assert_eq!(exact(&format!("PT{}1S", "0".repeat(61))).unwrap_err().problem, MALFORMED);
+    assert_eq!(exact(&format!("PT{}1S", "0".repeat(61))).unwrap_err().reason, MALFORMED);
 }
 
 #[test]
@@ -112,17 +112,17 @@ fn lengths_are_written_without_empty_parts() {
 
 #[test]
 fn lengths_are_limited() {
-    let problem = |length: Length| length.check().map_err(|invalid| invalid.problem);
+    let problem = |length: Length| length.check().map_err(|invalid| invalid.reason);
     assert_eq!(problem(Length::months(1_200)), Ok(()));
-    assert_eq!(problem(Length::months(1_201)), Err(TOO_LONG));
-    assert_eq!(problem(Length::years(u32::MAX)), Err(TOO_LONG));
-    assert_eq!(problem(Length::years(100).plus(Duration::from_micros(1))), Err(TOO_LONG));
-    assert_eq!(problem(Length::months(1).plus(Duration::from_nanos(1))), Err(TOO_FINE));
-    assert_eq!(problem(Duration::MAX.into()), Err(TOO_LONG));
-    assert_eq!(problem(Duration::ZERO.into()), Err(TOO_SHORT));
+    assert_eq!(problem(Length::months(1_201)), Err(TOO_LONG.to_owned()));
+    assert_eq!(problem(Length::years(u32::MAX)), Err(TOO_LONG.to_owned()));
+    assert_eq!(problem(Length::years(100).plus(Duration::from_micros(1))), Err(TOO_LONG.to_owned()));
+    assert_eq!(problem(Length::months(1).plus(Duration::from_nanos(1))), Err(TOO_FINE.to_owned()));
+    assert_eq!(problem(Duration::MAX.into()), Err(TOO_LONG.to_owned()));
+    assert_eq!(problem(Duration::ZERO.into()), Err(TOO_SHORT.to_owned()));
     assert!(crate::check_window(Duration::from_secs(1)).is_ok());
     let fine = crate::check_window(Duration::from_millis(1_500)).unwrap_err();
-    assert_eq!((fine.problem, &*fine.given), ("must be whole seconds", "PT1.5S"));
+    assert_eq!((&*fine.reason, fine.item.as_deref()), ("must be whole seconds", Some("PT1.5S")));
 }
 
 proptest! {
