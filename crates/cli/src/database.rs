@@ -26,15 +26,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct DatabaseArguments {
     /// The database, such as postgres://user@host:5432/database. Other users of this machine can read arguments: give a
     /// password in DATABASE_URL or in ~/.pgpass
-    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    #[arg(long, global = true, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     pub(crate) database_url: Option<String>,
 
     /// The schema that holds the queue
-    #[arg(long, value_name = "NAME", env = "UNIQUEUE_SCHEMA", default_value_t, value_parser = schema_name)]
+    #[arg(long, global = true, value_name = "NAME", env = "UNIQUEUE_SCHEMA", default_value_t, value_parser = schema_name)]
     pub(crate) schema: SchemaName,
 
     /// Print JSON instead of text: one object, or one object a line for a list
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 

@@ -18,13 +18,55 @@ use crate::output::{Answer, Column, Form, List, Record, Table, format_relative, 
 pub(crate) struct KindArguments {
     #[command(subcommand)]
     command: KindCommand,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum KindCommand {
-    List(ListArguments),
-    Show(ShowArguments),
-    Remove(RemoveArguments),
+    /// List the registered kinds, by name.
+    #[command(after_help = "\
+With --json it prints one kind a line, with its policies as `insert_job` takes them.
+
+Examples:
+  uniqueue kind list
+  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'")]
+    List,
+
+    /// Show what is registered of a kind, with its policies in words.
+    #[command(after_help = "\
+With --json it prints the kind as `kind list` does.
+
+Examples:
+  uniqueue kind show email.send
+  uniqueue kind show email.send --json | jq .unique_policy
+
+Exit codes:
+  1    the kind is not registered")]
+    Show(NameArguments),
+
+    /// Remove what is registered of a kind; its jobs stay.
+    ///
+    /// Inserts by SQL that name the kind then get the defaults of every kind. The next start of a runner with a worker for the
+    /// kind registers it again.
+    #[command(after_help = "\
+With --json it prints {\"name\", \"is\": \"removed\"}.
+
+Examples:
+  uniqueue kind remove email.send
+
+Exit codes:
+  1    the kind is not registered")]
+    Remove(NameArguments),
+}
+
+/// The kind that a command is about.
+#[derive(Debug, Args)]
+struct NameArguments {
+    /// The kind
+    #[arg(value_name = "KIND")]
+    kind: String,
 }
 
 const EXAMPLES: &str = "\
@@ -36,67 +78,12 @@ Examples:
 Exit codes:
   1    the kind is not registered";
 
-/// List the registered kinds, by name.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one kind a line, with its policies as `insert_job` takes them.
-
-Examples:
-  uniqueue kind list
-  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'")]
-struct ListArguments {
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
-
-/// Show what is registered of a kind, with its policies in words.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints the kind as `kind list` does.
-
-Examples:
-  uniqueue kind show email.send
-  uniqueue kind show email.send --json | jq .unique_policy
-
-Exit codes:
-  1    the kind is not registered")]
-struct ShowArguments {
-    /// The kind
-    #[arg(value_name = "KIND")]
-    kind: String,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
-
-/// Remove what is registered of a kind; its jobs stay.
-///
-/// Inserts by SQL that name the kind then get the defaults of every kind. The next start of a runner with a worker for the
-/// kind registers it again.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints {\"name\", \"is\": \"removed\"}.
-
-Examples:
-  uniqueue kind remove email.send
-
-Exit codes:
-  1    the kind is not registered")]
-struct RemoveArguments {
-    /// The kind
-    #[arg(value_name = "KIND")]
-    kind: String,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
-
 /// Runs a command about kinds.
-pub(crate) async fn run(arguments: KindArguments) -> Result<Verdict, Failure> {
-    match arguments.command {
-        KindCommand::List(ListArguments { database }) => ask_each(&database, list).await,
-        KindCommand::Show(ShowArguments { kind, database }) => show(&kind, &database).await,
-        KindCommand::Remove(RemoveArguments { kind, database }) => remove(&kind, &database).await,
+pub(crate) async fn run(KindArguments { command, database }: KindArguments) -> Result<Verdict, Failure> {
+    match command {
+        KindCommand::List => ask_each(&database, list).await,
+        KindCommand::Show(of) => ask(&database, async |client, form| show(client, form, &of.kind).await).await,
+        KindCommand::Remove(of) => ask(&database, async |client, form| remove(client, form, &of.kind).await).await,
     }
 }
 
@@ -125,13 +112,10 @@ fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
         .table()
 }
 
-async fn show(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    ask(database, async |client, form| {
-        let Some(kind) = client.kinds().find(name).await? else { return Ok(unknown(name)) };
-        let now = client.database_time().await?;
-        form.object(&kind, |kind| format!("{}\n", record(kind, now).draw()))
-    })
-    .await
+async fn show(client: &Client, form: Form, name: &str) -> Result<Answer, Failure> {
+    let Some(kind) = client.kinds().find(name).await? else { return Ok(unknown(name)) };
+    let now = client.database_time().await?;
+    form.object(&kind, |kind| format!("{}\n", record(kind, now).draw()))
 }
 
 fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
@@ -157,15 +141,12 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     record
 }
 
-async fn remove(name: &str, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-    ask(database, async |client, form| {
-        if !client.kinds().remove(name).await? {
-            return Ok(unknown(name));
-        }
-        let text = format!("kind {} is removed; its jobs stay\n", printable(name));
-        form.message(&json!({ "name": name, "is": "removed" }), text)
-    })
-    .await
+async fn remove(client: &Client, form: Form, name: &str) -> Result<Answer, Failure> {
+    if !client.kinds().remove(name).await? {
+        return Ok(unknown(name));
+    }
+    let text = format!("kind {} is removed; its jobs stay\n", printable(name));
+    form.message(&json!({ "name": name, "is": "removed" }), text)
 }
 
 fn unknown(name: &str) -> Answer {

@@ -20,11 +20,22 @@ use crate::own_name::own_name;
 pub(crate) struct PeriodicArguments {
     #[command(subcommand)]
     command: PeriodicCommand,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum PeriodicCommand {
-    List(ListArguments),
+    /// List the periodic jobs and when each is due
+    #[command(after_help = "\
+With --json it prints one periodic job a line. The member `problem` says why a job cannot run.
+
+Examples:
+  uniqueue periodic list
+  uniqueue periodic list --json | jq -r 'select(.problem) | .name'")]
+    List,
+
     Add(AddArguments),
     Set(SetArguments),
     /// Insert one of its jobs at once, outside of the schedule
@@ -86,41 +97,28 @@ Examples:
 Exit codes:
   1    no periodic job has that name; add: one has it";
 
-/// List the periodic jobs and when each is due.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one periodic job a line. The member `problem` says why a job cannot run.
-
-Examples:
-  uniqueue periodic list
-  uniqueue periodic list --json | jq -r 'select(.problem) | .name'")]
-struct ListArguments {
-    #[command(flatten)]
-    database: DatabaseArguments,
-}
-
 /// The name of the periodic job that a command is about.
 #[derive(Debug, Args)]
 struct NameArguments {
     /// The name of the periodic job
     #[arg(value_name = "NAME")]
     name: String,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Runs a command about periodic jobs.
-pub(crate) async fn run(arguments: PeriodicArguments) -> Result<Verdict, Failure> {
-    match arguments.command {
-        PeriodicCommand::List(ListArguments { database }) => ask_each(&database, list).await,
-        PeriodicCommand::Add(arguments) => define::add(arguments).await,
-        PeriodicCommand::Set(arguments) => define::set(arguments).await,
-        PeriodicCommand::Run(arguments) => run_now(&arguments).await,
-        PeriodicCommand::Pause(arguments) => change(Change::Pause, &arguments).await,
-        PeriodicCommand::Resume(arguments) => change(Change::Resume, &arguments).await,
-        PeriodicCommand::Remove(arguments) => change(Change::Remove, &arguments).await,
-    }
+pub(crate) async fn run(PeriodicArguments { command, database }: PeriodicArguments) -> Result<Verdict, Failure> {
+    let change = match command {
+        PeriodicCommand::List => return ask_each(&database, list).await,
+        PeriodicCommand::Add(arguments) => return define::add(arguments, &database).await,
+        PeriodicCommand::Set(arguments) => return define::set(arguments, &database).await,
+        PeriodicCommand::Run(of) => {
+            return ask(&database, async |client, form| run_now(client, form, &of.name).await).await;
+        }
+        PeriodicCommand::Pause(of) => (Change::Pause, of),
+        PeriodicCommand::Resume(of) => (Change::Resume, of),
+        PeriodicCommand::Remove(of) => (Change::Remove, of),
+    };
+    ask(&database, async |client, form| make(client, form, change.0, &change.1.name).await).await
 }
 
 async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
@@ -154,17 +152,14 @@ fn table(rows: &[PeriodicRow], now: OffsetDateTime) -> Table {
         .table()
 }
 
-async fn run_now(NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
-    ask(database, async |client, form| {
-        let run = Admin::new(client).periodic().run_now(name).actor(own_name()).await?;
-        let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
-        let text = match duplicate {
-            true => format!("duplicate, nothing was inserted: the key is held by job {job}\n"),
-            false => format!("inserted job {job}\n"),
-        };
-        form.message(&json!({ "name": name, "job": job, "duplicate": duplicate }), text)
-    })
-    .await
+async fn run_now(client: &Client, form: Form, name: &str) -> Result<Answer, Failure> {
+    let run = Admin::new(client).periodic().run_now(name).actor(own_name()).await?;
+    let Some(PeriodicRun { job, duplicate, .. }) = run else { return Ok(unknown(name)) };
+    let text = match duplicate {
+        true => format!("duplicate, nothing was inserted: the key is held by job {job}\n"),
+        false => format!("inserted job {job}\n"),
+    };
+    form.message(&json!({ "name": name, "job": job, "duplicate": duplicate }), text)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -174,19 +169,16 @@ enum Change {
     Remove,
 }
 
-async fn change(change: Change, NameArguments { name, database }: &NameArguments) -> Result<Verdict, Failure> {
-    ask(database, async |client, form| {
-        let periodic = Admin::new(client).periodic();
-        let (change, word) = match change {
-            Change::Pause => (periodic.pause(name), "paused"),
-            Change::Resume => (periodic.resume(name), "resumed"),
-            Change::Remove => (periodic.remove(name), "removed"),
-        };
-        if !change.actor(own_name()).await? {
-            return Ok(unknown(name));
-        }
-        let text = format!("periodic job {} is {word}\n", printable(name));
-        form.message(&json!({ "name": name, "is": word }), text)
-    })
-    .await
+async fn make(client: &Client, form: Form, change: Change, name: &str) -> Result<Answer, Failure> {
+    let periodic = Admin::new(client).periodic();
+    let (change, word) = match change {
+        Change::Pause => (periodic.pause(name), "paused"),
+        Change::Resume => (periodic.resume(name), "resumed"),
+        Change::Remove => (periodic.remove(name), "removed"),
+    };
+    if !change.actor(own_name()).await? {
+        return Ok(unknown(name));
+    }
+    let text = format!("periodic job {} is {word}\n", printable(name));
+    form.message(&json!({ "name": name, "is": word }), text)
 }

@@ -123,9 +123,6 @@ pub(super) struct InsertArguments {
     /// Wait for the job's result after the insert, this long at most
     #[arg(long, value_name = "DURATION")]
     wait: Option<DurationArgument>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -162,9 +159,9 @@ struct Waiting<'a> {
 }
 
 /// Inserts a job and prints the outcome.
-pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> {
+pub(super) async fn run(arguments: InsertArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let mut job = job(&arguments)?;
-    let InsertArguments { at, expires_at, max_wait, wait, database, .. } = arguments;
+    let InsertArguments { at, expires_at, max_wait, wait, .. } = arguments;
     let question = async |client: &Client, form: Form| {
         job = client.kinds().fill_in(job).await?;
         if at.is_some() || expires_at.is_some() {
@@ -191,7 +188,7 @@ pub(super) async fn run(arguments: InsertArguments) -> Result<Verdict, Failure> 
             Err(error) => Err(error.into()),
         }
     };
-    Database::open_to_insert(&database).await?.ask(&database, question).await
+    Database::open_to_insert(database).await?.ask(database, question).await
 }
 
 fn inserted_answer(inserted: &Inserted, waited: Option<&Waited>, form: &Form) -> Result<Answer, Failure> {

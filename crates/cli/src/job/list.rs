@@ -9,8 +9,7 @@ use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::{Admin, Given, Obstacle};
 
 use super::filter::FilterArguments;
-use crate::database::{DatabaseArguments, ask_each};
-use crate::exit::{Failure, Verdict};
+use crate::exit::Failure;
 use crate::output::{Answer, Cell, Column, Form, List, Page, Style, Table, format_duration, format_relative};
 
 /// List jobs, a page at a time.
@@ -43,9 +42,6 @@ pub(super) struct ListArguments {
     /// Say of each job why it has not started
     #[arg(long)]
     why: bool,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -71,13 +67,9 @@ struct JobAndWhy<'a> {
     why: Option<&'a Obstacle>,
 }
 
-/// Prints a page.
-pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    ask_each(&arguments.database, |client, form| page(client, form, arguments.clone())).await
-}
-
-async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
-    let ListArguments { ids, filter, limit, after, oldest_first, why, database: _ } = arguments;
+/// A page.
+pub(super) async fn page(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
+    let ListArguments { ids, filter, limit, after, oldest_first, why } = arguments;
     let mut filter = filter.filter(&client).await?;
     if !ids.is_empty() {
         filter = filter.ids(ids);

@@ -22,6 +22,7 @@ use self::list::ListArguments;
 use self::show::ShowArguments;
 use self::verb::VerbCommand;
 use self::wait::WaitArguments;
+use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
 
@@ -31,6 +32,9 @@ use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
 pub(crate) struct JobArguments {
     #[command(subcommand)]
     command: JobCommand,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,15 +59,21 @@ Exit codes:
   130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed";
 
 /// Runs a command about jobs.
-pub(crate) async fn run(arguments: JobArguments) -> Result<Verdict, Failure> {
-    match arguments.command {
-        JobCommand::List(arguments) => or_unanswered(nothing_changed, list::run(*arguments)).await,
-        JobCommand::Show(arguments) => or_unanswered(nothing_changed, show::run(arguments)).await,
+pub(crate) async fn run(JobArguments { command, database }: JobArguments) -> Result<Verdict, Failure> {
+    match command {
+        JobCommand::List(of) => {
+            let list = ask_each(&database, |client, form| list::page(client, form, (*of).clone()));
+            or_unanswered(nothing_changed, list).await
+        }
+        JobCommand::Show(of) => {
+            let show = ask_each(&database, |client, form| show::show(client, form, of.clone()));
+            or_unanswered(nothing_changed, show).await
+        }
         JobCommand::Insert(arguments) => {
             let left = || "the job may have been inserted; with --id the same insert can be sent again".to_owned();
-            or_interrupted(left, insert::run(*arguments)).await
+            or_interrupted(left, insert::run(*arguments, &database)).await
         }
-        JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments)).await,
-        JobCommand::Change(verb) => verb.run().await,
+        JobCommand::Wait(arguments) => or_interrupted(nothing_changed, wait::run(arguments, &database)).await,
+        JobCommand::Change(verb) => verb.run(&database).await,
     }
 }

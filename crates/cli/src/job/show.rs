@@ -9,7 +9,6 @@ use uniqueue_admin::{Admin, JobChild, Obstacle, ObstacleCode};
 
 use super::id_argument::{IdArgument, Named};
 use super::list::{state_style, time_in_state};
-use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::group_text::add_group;
 use crate::output::{
@@ -33,15 +32,12 @@ const INDENT: &str = "  ";
 ///
 /// Its fields, args, meta, progress and output, why it waits, the jobs before and after it, its claim or the job that
 /// holds its key now, its group, and its history with every error.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct ShowArguments {
     /// One or more jobs: ids, or the first four or more digits of each
     #[arg(value_name = "ID", required = true)]
     ids: Vec<IdArgument>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -56,12 +52,8 @@ Examples:
 Exit codes:
   1    a job does not exist, or several jobs begin with the digits";
 
-/// Prints jobs.
-pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
-    ask_each(&arguments.database, |client, form| show(client, form, arguments.ids.clone())).await
-}
-
-async fn show(client: Client, form: Form, ids: Vec<IdArgument>) -> Result<Answer, Failure> {
+/// Everything about the jobs.
+pub(super) async fn show(client: Client, form: Form, ShowArguments { ids }: ShowArguments) -> Result<Answer, Failure> {
     let now = client.database_time().await?;
     let (mut shown, mut texts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for id in &ids {

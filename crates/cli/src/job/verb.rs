@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use uniqueue_admin::JobVerb;
 
 use super::change::{self, ChangeArguments};
+use crate::database::DatabaseArguments;
 use crate::exit::{Failure, Verdict};
 use crate::time_argument::{DurationArgument, TimeArgument};
 
@@ -130,17 +131,19 @@ Examples:
 }
 
 impl VerbCommand {
-    pub(super) async fn run(self) -> Result<Verdict, Failure> {
+    pub(super) async fn run(self, database: &DatabaseArguments) -> Result<Verdict, Failure> {
         match self {
-            Self::Retry { graph: true, change } => change::run_graph(JobVerb::Retry, change).await,
-            Self::Retry { graph: false, change } => change::run(JobVerb::Retry, change).await,
-            Self::Cancel { graph: true, change } => change::run_graph(JobVerb::Cancel, change).await,
-            Self::Cancel { graph: false, change } => change::run(JobVerb::Cancel, change).await,
-            Self::Discard(change) => change::run(JobVerb::Discard, change).await,
-            Self::Delete(change) => change::run(JobVerb::Delete, change).await,
-            Self::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change).await,
-            Self::Release(change) => change::run(JobVerb::Release, change).await,
-            Self::Priority { new_priority, change } => change::run(JobVerb::Priority(new_priority), change).await,
+            Self::Retry { graph: true, change } => change::run_graph(JobVerb::Retry, change, database).await,
+            Self::Retry { graph: false, change } => change::run(JobVerb::Retry, change, database).await,
+            Self::Cancel { graph: true, change } => change::run_graph(JobVerb::Cancel, change, database).await,
+            Self::Cancel { graph: false, change } => change::run(JobVerb::Cancel, change, database).await,
+            Self::Discard(change) => change::run(JobVerb::Discard, change, database).await,
+            Self::Delete(change) => change::run(JobVerb::Delete, change, database).await,
+            Self::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change, database).await,
+            Self::Release(change) => change::run(JobVerb::Release, change, database).await,
+            Self::Priority { new_priority, change } => {
+                change::run(JobVerb::Priority(new_priority), change, database).await
+            }
         }
     }
 }

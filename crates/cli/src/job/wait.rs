@@ -21,9 +21,6 @@ pub(super) struct WaitArguments {
     /// How long to wait at most, such as 30s [default: without a limit]
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationArgument>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -39,14 +36,14 @@ Exit codes:
   1    the job was cancelled, discarded or deleted, or the time was over";
 
 /// Waits for a job and prints its result.
-pub(super) async fn run(arguments: WaitArguments) -> Result<Verdict, Failure> {
-    let WaitArguments { id, timeout, database } = arguments;
+pub(super) async fn run(arguments: WaitArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let WaitArguments { id, timeout } = arguments;
     let question = async |client: &Client, form: Form| {
         let waited = client.wait(id).given(timeout, |wait, DurationArgument(timeout)| wait.timeout(timeout)).await?;
         let result = json!({ "waited": name(&waited), "job": waited.job() });
         Ok(form.object(&result, |_| text(id, &waited))?.verdict(verdict(&waited)))
     };
-    Database::open_to_insert(&database).await?.ask(&database, question).await
+    Database::open_to_insert(database).await?.ask(database, question).await
 }
 
 /// The result for people.

@@ -40,9 +40,6 @@ pub(super) struct AddArguments {
 
     #[command(flatten)]
     options: Options,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Change a periodic job
@@ -73,9 +70,6 @@ pub(super) struct SetArguments {
 
     #[command(flatten)]
     options: Options,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 #[derive(Debug, Args)]
@@ -130,8 +124,8 @@ impl From<CatchUpArgument> for CatchUp {
 }
 
 /// Adds a periodic job.
-pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
-    let AddArguments { name, kind, schedule, policy, options, database } = arguments;
+pub(super) async fn add(arguments: AddArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let AddArguments { name, kind, schedule, policy, options } = arguments;
     let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
     let args = args.unwrap_or(JsonArgument::Text("{}".to_owned())).raw("--args")?;
     let policy = policy.map(|policy| policy.policy()).transpose()?;
@@ -144,7 +138,7 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
     let periodic = PeriodicJob::cron(&name, schedule, job)
         .given(time_zone, PeriodicJob::time_zone)
         .given(catch_up, |periodic, catch_up| periodic.catch_up(catch_up.into()));
-    ask(&database, async |client, form| {
+    ask(database, async |client, form| {
         if Admin::new(client).periodic().find(&name).await?.is_some() {
             let note = format!("periodic job {name:?} exists; `uniqueue periodic set` changes it");
             return Ok(Answer::not_fine(note));
@@ -156,8 +150,8 @@ pub(super) async fn add(arguments: AddArguments) -> Result<Verdict, Failure> {
 }
 
 /// Changes a periodic job.
-pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
-    let SetArguments { name, kind, schedule, options, database } = arguments;
+pub(super) async fn set(arguments: SetArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let SetArguments { name, kind, schedule, options } = arguments;
     let Options { time_zone, catch_up, args, queue, priority, max_attempts, expires_in } = options;
     let args = args.map(|args| args.raw("--args")).transpose()?;
     let change = PeriodicChange::new()
@@ -170,7 +164,7 @@ pub(super) async fn set(arguments: SetArguments) -> Result<Verdict, Failure> {
         .given(priority, PeriodicChange::priority)
         .given(max_attempts, PeriodicChange::max_attempts)
         .given(expires_in, |change, DurationArgument(length)| change.expires_in(length));
-    ask(&database, async |client, form| match Admin::new(client).periodic().set(&name, change).await? {
+    ask(database, async |client, form| match Admin::new(client).periodic().set(&name, change).await? {
         true => answer(client, form, &name, "changed").await,
         false => Ok(unknown(&name)),
     })

@@ -62,24 +62,21 @@ pub(super) struct BackfillArguments {
     /// The number of jobs in one transaction, at most 2000
     #[arg(long, value_name = "N", default_value_t = 200)]
     batch: u32,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Puts jobs in groups.
-pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
+pub(super) async fn run(arguments: BackfillArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
     let left = if arguments.dry_run { nothing_changed } else { keys::left };
-    or_interrupted(left, backfill(arguments)).await
+    or_interrupted(left, backfill(arguments, database)).await
 }
 
-async fn backfill(arguments: BackfillArguments) -> Result<Verdict, Failure> {
-    let BackfillArguments { kind, policy, group, group_limit, in_order, dry_run, regroup, batch, database } = arguments;
+async fn backfill(arguments: BackfillArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let BackfillArguments { kind, policy, group, group_limit, in_order, dry_run, regroup, batch } = arguments;
     let policy = match (policy, group) {
         (Some(policy), _) => policy.policy()?,
         (None, group) => UniqueKey::raw(group.unwrap_or_default()).into(),
     };
-    ask(&database, async |client, form| {
+    ask(database, async |client, form| {
         let backfill = Backfill::groups_of(client, kind, policy).batch(batch);
         let backfill = backfill.given(group_limit, |backfill, limit| backfill.limit(limit));
         let backfill = backfill.given_flag(in_order, |backfill| backfill.in_order());

@@ -5,8 +5,7 @@ use time::OffsetDateTime;
 use uniqueue::Client;
 use uniqueue_admin::{Admin, Given, GroupInfo};
 
-use crate::database::{DatabaseArguments, ask_each};
-use crate::exit::{Failure, Verdict};
+use crate::exit::Failure;
 use crate::output::{Answer, Cell, Column, Form, List, Style, Table, count, format_relative};
 
 /// List the groups of queues, and what holds each up.
@@ -27,9 +26,6 @@ pub(super) struct GroupsArguments {
     /// The most groups
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -42,13 +38,8 @@ Examples:
   uniqueue queue groups --by-name --limit 100000
   uniqueue job list --queue emails --group customer:1";
 
-/// Prints the groups.
-pub(super) async fn run(arguments: GroupsArguments) -> Result<Verdict, Failure> {
-    ask_each(&arguments.database, |client, form| list(client, form, arguments.clone())).await
-}
-
-async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
-    let GroupsArguments { name, by_name, limit, database: _ } = arguments;
+pub(super) async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
+    let GroupsArguments { name, by_name, limit } = arguments;
     let groups = Admin::new(&client)
         .groups()
         .limit(limit)

@@ -5,7 +5,6 @@ use time::OffsetDateTime;
 use uniqueue::{Client, JobCount, QueueSettings};
 use uniqueue_admin::{Admin, QueueInfo};
 
-use crate::database::{DatabaseArguments, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Cell, Column, Form, List, Style, Table, count, format_duration, format_relative};
 
@@ -24,9 +23,6 @@ pub(super) struct ListArguments {
     /// Stop each count at this number
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count_up_to: u32,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 const EXAMPLES: &str = "\
@@ -44,13 +40,8 @@ Examples:
 Exit codes:
   1    a given queue has no settings, no runner and no jobs";
 
-/// Prints the queues.
-pub(super) async fn run(arguments: ListArguments) -> Result<Verdict, Failure> {
-    ask_each(&arguments.database, |client, form| list(client, form, arguments.clone())).await
-}
-
-async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
-    let ListArguments { names, count_up_to, database: _ } = arguments;
+pub(super) async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
+    let ListArguments { names, count_up_to } = arguments;
     let mut queues = Admin::new(&client).queues().count_up_to(count_up_to).await?;
     let now = client.database_time().await?;
     let is_known = |name: &&String| queues.iter().any(|info| info.settings.name.as_str() == *name);

@@ -8,6 +8,7 @@ mod remove;
 mod set;
 
 use clap::{Args, Subcommand};
+use uniqueue::Client;
 
 use self::backfill::BackfillArguments;
 use self::groups::GroupsArguments;
@@ -15,7 +16,9 @@ use self::list::ListArguments;
 use self::pause::{HoldArguments, PauseArguments, ResumeArguments};
 use self::remove::RemoveArguments;
 use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
+use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
+use crate::output::Form;
 
 pub(crate) use self::list::{Status, table};
 
@@ -25,12 +28,22 @@ pub(crate) use self::list::{Status, table};
 pub(crate) struct QueueArguments {
     #[command(subcommand)]
     command: QueueCommand,
+
+    #[command(flatten)]
+    database: DatabaseArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum QueueCommand {
     List(ListArguments),
     Groups(GroupsArguments),
+    #[command(flatten)]
+    Setting(SettingCommand),
+    Backfill(BackfillArguments),
+}
+
+#[derive(Debug, Subcommand)]
+enum SettingCommand {
     Pause(PauseArguments),
     Resume(ResumeArguments),
     Hold(HoldArguments),
@@ -38,7 +51,6 @@ enum QueueCommand {
     MaxWaiting(MaxWaitingArguments),
     Rate(RateArguments),
     Retention(RetentionArguments),
-    Backfill(BackfillArguments),
     Remove(RemoveArguments),
 }
 
@@ -53,18 +65,25 @@ Exit codes:
   1    a queue has no settings to remove, or is in use";
 
 /// Runs a command about queues.
-pub(crate) async fn run(arguments: QueueArguments) -> Result<Verdict, Failure> {
-    match arguments.command {
-        QueueCommand::List(arguments) => list::run(arguments).await,
-        QueueCommand::Groups(arguments) => groups::run(arguments).await,
-        QueueCommand::Pause(arguments) => pause::pause(arguments).await,
-        QueueCommand::Resume(arguments) => pause::resume(arguments).await,
-        QueueCommand::Hold(arguments) => pause::hold(arguments).await,
-        QueueCommand::Limit(arguments) => set::limit(arguments).await,
-        QueueCommand::MaxWaiting(arguments) => set::max_waiting(arguments).await,
-        QueueCommand::Rate(arguments) => set::rate(arguments).await,
-        QueueCommand::Retention(arguments) => set::retention(arguments).await,
-        QueueCommand::Backfill(arguments) => backfill::run(arguments).await,
-        QueueCommand::Remove(arguments) => remove::run(arguments).await,
+pub(crate) async fn run(QueueArguments { command, database }: QueueArguments) -> Result<Verdict, Failure> {
+    match command {
+        QueueCommand::List(of) => ask_each(&database, |client, form| list::list(client, form, of.clone())).await,
+        QueueCommand::Groups(of) => ask_each(&database, |client, form| groups::list(client, form, of.clone())).await,
+        QueueCommand::Setting(setting) => ask(&database, async |client, form| set(client, &form, setting).await).await,
+        QueueCommand::Backfill(arguments) => backfill::run(arguments, &database).await,
+    }
+}
+
+/// Sets or shows a setting of queues.
+async fn set(client: &Client, form: &Form, setting: SettingCommand) -> Result<Verdict, Failure> {
+    match setting {
+        SettingCommand::Pause(arguments) => pause::pause(client, form, arguments).await,
+        SettingCommand::Resume(arguments) => pause::resume(client, form, arguments).await,
+        SettingCommand::Hold(arguments) => pause::hold(client, form, arguments).await,
+        SettingCommand::Limit(arguments) => set::limit(client, form, arguments).await,
+        SettingCommand::MaxWaiting(arguments) => set::max_waiting(client, form, arguments).await,
+        SettingCommand::Rate(arguments) => set::rate(client, form, arguments).await,
+        SettingCommand::Retention(arguments) => set::retention(client, form, arguments).await,
+        SettingCommand::Remove(arguments) => remove::remove(client, form, arguments).await,
     }
 }

@@ -2,11 +2,11 @@
 
 use clap::Args;
 use serde_json::{Value, json};
+use uniqueue::Client;
 
 use super::set::{note_unknown_queue, print_settings};
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, format_time, printable};
+use crate::output::{self, Form, format_time, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 
@@ -30,9 +30,6 @@ pub(super) struct PauseArguments {
     /// The reason of the pause, shown wherever the queue is listed
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Fetch from queues again, whether they are paused or held.
@@ -56,9 +53,6 @@ pub(super) struct ResumeArguments {
     /// End the hold of this group alone
     #[arg(long, value_name = "KEY")]
     group: Option<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Fetch nothing from a queue, or no job of a group, for a time.
@@ -85,91 +79,73 @@ pub(super) struct HoldArguments {
     /// Hold this group alone
     #[arg(long, value_name = "KEY")]
     group: Option<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Pauses queues.
-pub(super) async fn pause(arguments: PauseArguments) -> Result<Verdict, Failure> {
-    let PauseArguments { names, reason, database } = arguments;
-    ask(&database, async |client, form| {
-        for name in &names {
-            let mut tx = client.pool().begin().await?;
-            let before = client.queue(name).settings().tx(&mut tx).await?;
-            let queue = client.queue(name);
-            let pause = reason.as_ref().map_or_else(|| queue.pause(), |reason| queue.pause_because(reason));
-            let settings = pause.actor(own_name()).tx(&mut tx).await?;
-            tx.commit().await?;
-            print_settings(&settings, Some(before.paused_at.is_none()), form.json, |settings| {
-                match (before.paused_at, settings.paused_at) {
-                    (Some(since), _) => format!("was paused already, since {}", format_time(since)),
-                    (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
-                    (None, None) => "is not paused".to_owned(),
-                }
-            })?;
-            note_unknown_queue(client, &before).await;
-        }
-        Ok(Verdict::Fine)
-    })
-    .await
+pub(super) async fn pause(client: &Client, form: &Form, arguments: PauseArguments) -> Result<Verdict, Failure> {
+    let PauseArguments { names, reason } = arguments;
+    for name in &names {
+        let mut tx = client.pool().begin().await?;
+        let before = client.queue(name).settings().tx(&mut tx).await?;
+        let queue = client.queue(name);
+        let pause = reason.as_ref().map_or_else(|| queue.pause(), |reason| queue.pause_because(reason));
+        let settings = pause.actor(own_name()).tx(&mut tx).await?;
+        tx.commit().await?;
+        print_settings(&settings, Some(before.paused_at.is_none()), form.json, |settings| {
+            match (before.paused_at, settings.paused_at) {
+                (Some(since), _) => format!("was paused already, since {}", format_time(since)),
+                (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
+                (None, None) => "is not paused".to_owned(),
+            }
+        })?;
+        note_unknown_queue(client, &before).await;
+    }
+    Ok(Verdict::Fine)
 }
 
 /// Resumes queues.
-pub(super) async fn resume(arguments: ResumeArguments) -> Result<Verdict, Failure> {
-    let ResumeArguments { names, group, database } = arguments;
-    ask(&database, async |client, form| {
-        for name in &names {
-            if let Some(group) = &group {
-                let changed = client.queue(name).resume_group(group).actor(own_name()).await?;
-                let text = if changed { "is resumed" } else { "was not held" };
-                print_group(
-                    name,
-                    group,
-                    form.json,
-                    json!({ "queue": name, "group": group, "changed": changed }),
-                    text,
-                )?;
-                continue;
-            }
-            let mut tx = client.pool().begin().await?;
-            let before = client.queue(name).settings().tx(&mut tx).await?;
-            let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
-            tx.commit().await?;
-            let changed = before.paused_at.is_some() || before.held_until.is_some();
-            print_settings(&settings, Some(changed), form.json, |_| {
-                if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
-            })?;
+pub(super) async fn resume(client: &Client, form: &Form, arguments: ResumeArguments) -> Result<Verdict, Failure> {
+    let ResumeArguments { names, group } = arguments;
+    for name in &names {
+        if let Some(group) = &group {
+            let changed = client.queue(name).resume_group(group).actor(own_name()).await?;
+            let text = if changed { "is resumed" } else { "was not held" };
+            print_group(name, group, form.json, json!({ "queue": name, "group": group, "changed": changed }), text)?;
+            continue;
         }
-        Ok(Verdict::Fine)
-    })
-    .await
+        let mut tx = client.pool().begin().await?;
+        let before = client.queue(name).settings().tx(&mut tx).await?;
+        let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
+        tx.commit().await?;
+        let changed = before.paused_at.is_some() || before.held_until.is_some();
+        print_settings(&settings, Some(changed), form.json, |_| {
+            if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
+        })?;
+    }
+    Ok(Verdict::Fine)
 }
 
 /// Holds a queue, or a group of it.
-pub(super) async fn hold(arguments: HoldArguments) -> Result<Verdict, Failure> {
-    let HoldArguments { name, hold_for: DurationArgument(hold_for), group, database } = arguments;
-    ask(&database, async |client, form| {
-        let handle = client.queue(&name);
-        let before = handle.settings().await?;
-        match group {
-            Some(group) => {
-                handle.hold_group(&group, hold_for).actor(own_name()).await?;
-                let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
-                print_group(&name, &group, form.json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
-            }
-            None => {
-                let settings = handle.hold(hold_for).actor(own_name()).await?;
-                print_settings(&settings, None, form.json, |settings| match settings.held_until {
-                    Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
-                    None => "is not held".to_owned(),
-                })?;
-            }
+pub(super) async fn hold(client: &Client, form: &Form, arguments: HoldArguments) -> Result<Verdict, Failure> {
+    let HoldArguments { name, hold_for: DurationArgument(hold_for), group } = arguments;
+    let handle = client.queue(&name);
+    let before = handle.settings().await?;
+    match group {
+        Some(group) => {
+            handle.hold_group(&group, hold_for).actor(own_name()).await?;
+            let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
+            print_group(&name, &group, form.json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
         }
-        note_unknown_queue(client, &before).await;
-        Ok(Verdict::Fine)
-    })
-    .await
+        None => {
+            let settings = handle.hold(hold_for).actor(own_name()).await?;
+            print_settings(&settings, None, form.json, |settings| match settings.held_until {
+                Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
+                None => "is not held".to_owned(),
+            })?;
+        }
+    }
+    note_unknown_queue(client, &before).await;
+    Ok(Verdict::Fine)
 }
 
 /// Prints what a command did to a group.

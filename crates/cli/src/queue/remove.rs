@@ -2,12 +2,11 @@
 
 use clap::Args;
 use serde_json::json;
-use uniqueue::JobState;
+use uniqueue::{Client, JobState};
 use uniqueue_admin::{Admin, QueueInfo};
 
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, printable};
+use crate::output::{self, Form, printable};
 use crate::own_name::own_name;
 
 /// Remove the settings of queues, such as those of a mistyped name.
@@ -27,39 +26,32 @@ pub(super) struct RemoveArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
     names: Vec<String>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Removes the settings of queues.
-pub(super) async fn run(arguments: RemoveArguments) -> Result<Verdict, Failure> {
-    let RemoveArguments { names, database } = arguments;
-    ask(&database, async |client, form| {
-        let queues = Admin::new(client).queues().count_up_to(1).await?;
-        let mut verdict = Verdict::Fine;
-        for name in &names {
-            let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
-            let reason = match info.and_then(in_use) {
-                Some(reason) => Some(reason),
-                None if client.queue(name).remove().actor(own_name()).await? => None,
-                None => Some("it has no settings"),
-            };
-            if reason.is_some() {
-                verdict = Verdict::NotFine;
-            }
-            if form.json {
-                output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
-                continue;
-            }
-            output::print_message(&match reason {
-                None => format!("removed the settings of queue {}\n", printable(name)),
-                Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
-            })?;
+pub(super) async fn remove(client: &Client, form: &Form, arguments: RemoveArguments) -> Result<Verdict, Failure> {
+    let queues = Admin::new(client).queues().count_up_to(1).await?;
+    let mut verdict = Verdict::Fine;
+    for name in &arguments.names {
+        let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
+        let reason = match info.and_then(in_use) {
+            Some(reason) => Some(reason),
+            None if client.queue(name).remove().actor(own_name()).await? => None,
+            None => Some("it has no settings"),
+        };
+        if reason.is_some() {
+            verdict = Verdict::NotFine;
         }
-        Ok(verdict)
-    })
-    .await
+        if form.json {
+            output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
+            continue;
+        }
+        output::print_message(&match reason {
+            None => format!("removed the settings of queue {}\n", printable(name)),
+            Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
+        })?;
+    }
+    Ok(verdict)
 }
 
 /// Why the settings of a queue must stay. `None` if nothing uses it.

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
 use uniqueue_admin::{Admin, Given, QueueInfo};
 
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, count, format_duration, printable};
+use crate::output::{self, Form, count, format_duration, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 
@@ -44,9 +43,6 @@ pub(super) struct LimitArguments {
     /// Whether groups, and the jobs without a group as one more, take turns
     #[arg(long, value_name = "YES|NO")]
     fair: Option<YesOrNo>,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Set or show how long a queue's final jobs are kept.
@@ -86,9 +82,6 @@ pub(super) struct RetentionArguments {
     /// Use the runners' retention for all of them, as before anything was set
     #[arg(long, conflicts_with_all = ["completed", "cancelled", "discarded"])]
     as_runners_say: bool,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Limit how many available jobs a queue may have.
@@ -113,9 +106,6 @@ pub(super) struct MaxWaitingArguments {
     /// The limit, at least 1; none: any number
     #[arg(value_name = "N")]
     limit: Limit,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// Set how many of a queue's jobs, or of each of its groups, start in a time, over all runners.
@@ -148,9 +138,6 @@ pub(super) struct RateArguments {
     /// The rate is that of each group
     #[arg(long)]
     per_group: bool,
-
-    #[command(flatten)]
-    database: DatabaseArguments,
 }
 
 /// A rate on the command line.
@@ -213,14 +200,14 @@ impl FromStr for KeepArgument {
 }
 
 /// Limits a queue.
-pub(super) async fn limit(arguments: LimitArguments) -> Result<Verdict, Failure> {
-    let LimitArguments { name, limit, per_group, fair, database } = arguments;
+pub(super) async fn limit(client: &Client, form: &Form, arguments: LimitArguments) -> Result<Verdict, Failure> {
+    let LimitArguments { name, limit, per_group, fair } = arguments;
     let set_limit = if per_group { QueueChanges::group_limit } else { QueueChanges::limit };
     let changes = QueueChanges::new()
         .given(limit, |changes, Limit(limit)| set_limit(changes, limit))
         .given(fair, |changes, fair| changes.fair(matches!(fair, YesOrNo::Yes)));
     let text = |settings: &QueueSettings| limits(settings, limit.is_some(), per_group, fair.is_some());
-    set(&database, &name, changes, text).await
+    set(client, form, &name, changes, text).await
 }
 
 /// The queue's new settings, in words.
@@ -242,9 +229,13 @@ fn limits(settings: &QueueSettings, is_limit: bool, per_group: bool, is_fair: bo
 }
 
 /// Limits how many jobs of a queue wait.
-pub(super) async fn max_waiting(arguments: MaxWaitingArguments) -> Result<Verdict, Failure> {
-    let MaxWaitingArguments { name, limit: Limit(limit), database } = arguments;
-    set(&database, &name, QueueChanges::new().max_waiting(limit), |settings| match settings.max_waiting {
+pub(super) async fn max_waiting(
+    client: &Client,
+    form: &Form,
+    arguments: MaxWaitingArguments,
+) -> Result<Verdict, Failure> {
+    let MaxWaitingArguments { name, limit: Limit(limit) } = arguments;
+    set(client, form, &name, QueueChanges::new().max_waiting(limit), |settings| match settings.max_waiting {
         Some(1) => "takes inserts until 1 job waits".to_owned(),
         Some(limit) => format!("takes inserts until {} jobs wait", count(u64::from(limit))),
         None => "takes inserts however many jobs wait".to_owned(),
@@ -253,13 +244,13 @@ pub(super) async fn max_waiting(arguments: MaxWaitingArguments) -> Result<Verdic
 }
 
 /// Sets the rate of a queue.
-pub(super) async fn rate(arguments: RateArguments) -> Result<Verdict, Failure> {
-    let RateArguments { name, rate: RateArgument(rate), burst, per_group, database } = arguments;
+pub(super) async fn rate(client: &Client, form: &Form, arguments: RateArguments) -> Result<Verdict, Failure> {
+    let RateArguments { name, rate: RateArgument(rate), burst, per_group } = arguments;
     let rate = rate.map(|rate| rate.burst(burst.unwrap_or(rate.burst)));
     let changes = QueueChanges::new();
     let changes = if per_group { changes.group_rate(rate) } else { changes.rate(rate) };
     let jobs = if per_group { "jobs of each group" } else { "jobs" };
-    set(&database, &name, changes, |settings| match if per_group { settings.group_rate } else { settings.rate } {
+    set(client, form, &name, changes, |settings| match if per_group { settings.group_rate } else { settings.rate } {
         Some(rate) => format!("starts {jobs} at a rate of {rate}, over all runners"),
         None => format!("starts {jobs} at any rate"),
     })
@@ -267,14 +258,14 @@ pub(super) async fn rate(arguments: RateArguments) -> Result<Verdict, Failure> {
 }
 
 /// Sets or shows how long jobs are kept.
-pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, Failure> {
-    let RetentionArguments { name, completed, cancelled, discarded, as_runners_say, database } = arguments;
+pub(super) async fn retention(client: &Client, form: &Form, arguments: RetentionArguments) -> Result<Verdict, Failure> {
+    let RetentionArguments { name, completed, cancelled, discarded, as_runners_say } = arguments;
     let all = as_runners_say.then_some(KeepArgument(Keep::AsRunnersSay));
     let changes = QueueChanges::new()
         .given(completed.or(all), |changes, KeepArgument(keep)| changes.keep_completed(keep))
         .given(cancelled.or(all), |changes, KeepArgument(keep)| changes.keep_cancelled(keep))
         .given(discarded.or(all), |changes, KeepArgument(keep)| changes.keep_discarded(keep));
-    set(&database, &name, changes, |settings| {
+    set(client, form, &name, changes, |settings| {
         let kept = [settings.keep_completed, settings.keep_cancelled, settings.keep_discarded];
         if kept == [Keep::AsRunnersSay; 3] {
             return "keeps its final jobs as the runners are configured".to_owned();
@@ -291,23 +282,21 @@ pub(super) async fn retention(arguments: RetentionArguments) -> Result<Verdict, 
 
 /// Changes the settings of a queue, and prints them. Without changes it prints them.
 async fn set(
-    database: &DatabaseArguments,
+    client: &Client,
+    form: &Form,
     name: &str,
     changes: QueueChanges,
     text: impl Fn(&QueueSettings) -> String,
 ) -> Result<Verdict, Failure> {
-    ask(database, async |client, form| {
-        let queue = client.queue(name);
-        let before = queue.settings().await?;
-        if changes.is_empty() {
-            print_settings(&before, None, form.json, text)?;
-            return Ok(Verdict::Fine);
-        }
-        print_settings(&queue.set(changes).actor(own_name()).await?, None, form.json, text)?;
-        note_unknown_queue(client, &before).await;
-        Ok(Verdict::Fine)
-    })
-    .await
+    let queue = client.queue(name);
+    let before = queue.settings().await?;
+    if changes.is_empty() {
+        print_settings(&before, None, form.json, text)?;
+        return Ok(Verdict::Fine);
+    }
+    print_settings(&queue.set(changes).actor(own_name()).await?, None, form.json, text)?;
+    note_unknown_queue(client, &before).await;
+    Ok(Verdict::Fine)
 }
 
 /// Prints a note if a queue had no settings, no live runner and no recent job: its name may be a typing error. This runs

@@ -14,6 +14,9 @@ use crate::time_argument::{DurationArgument, TimeArgument};
 pub(crate) struct UniqueArguments {
     #[command(subcommand)]
     pub(super) command: UniqueCommand,
+
+    #[command(flatten)]
+    pub(super) database: DatabaseArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,9 +75,6 @@ pub(super) struct ExplainArguments {
     /// A raw key, short for the policy {"key": …}
     #[arg(long, value_name = "KEY", conflicts_with = "policy", value_parser = unique_key)]
     pub(super) key: Option<String>,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -114,9 +114,6 @@ pub(super) struct HoldersArguments {
     /// The largest number of keys
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub(super) limit: u32,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 const HOLDERS_EXAMPLES: &str = "\
@@ -142,9 +139,6 @@ pub(super) struct ShowArguments {
     /// How many of the newest jobs to search for the key; the index holds claimed keys only
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(super) search: u32,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 const SHOW_EXAMPLES: &str = "\
@@ -175,9 +169,6 @@ pub(super) struct ReleaseArguments {
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 const RELEASE_EXAMPLES: &str = "\
@@ -214,9 +205,6 @@ pub(super) struct AuditArguments {
     /// The largest number of keys
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: u32,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 const AUDIT_EXAMPLES: &str = "\
@@ -264,9 +252,6 @@ pub(super) struct BackfillArguments {
     /// Do not ask for confirmation before jobs are cancelled
     #[arg(long, short)]
     pub(super) yes: bool,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
 
 /// The values of `uniqueue::OnCollision`.

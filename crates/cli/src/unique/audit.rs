@@ -5,7 +5,6 @@ use uniqueue::Client;
 use uniqueue_admin::{Admin, AuditedKind, Given, SuppressedDuplicate};
 
 use super::args::AuditArguments;
-use crate::database::ask_each;
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Body, Cell, Column, Form, List, Style, Table};
 
@@ -17,12 +16,8 @@ struct Audit {
     keys: Vec<SuppressedDuplicate>,
 }
 
-pub(super) async fn run(arguments: AuditArguments) -> Result<Verdict, Failure> {
-    ask_each(&arguments.database, |client, form| audit(client, form, arguments.clone())).await
-}
-
-async fn audit(client: Client, form: Form, arguments: AuditArguments) -> Result<Answer, Failure> {
-    let AuditArguments { kind, start, stop, keep, limit, database: _ } = arguments;
+pub(super) async fn audit(client: Client, form: Form, arguments: AuditArguments) -> Result<Answer, Failure> {
+    let AuditArguments { kind, start, stop, keep, limit } = arguments;
     let admin = Admin::new(&client);
     if let Some(kind) = kind.as_ref().filter(|_| start || stop) {
         let keep = keep.map(|keep| keep.0);

@@ -3,7 +3,7 @@
 use uniqueue_admin::{Backfill, BackfillReport, Given, OnCollision};
 
 use super::args::{BackfillArguments, Collisions};
-use crate::database::ask;
+use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Bar, Cell, Column, Form, List, Record, Style};
 
@@ -12,10 +12,10 @@ pub(crate) fn left() -> String {
     "finished batches stay; run it again for the rest".to_owned()
 }
 
-pub(super) async fn run(arguments: BackfillArguments) -> Result<Verdict, Failure> {
-    let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes, database } = arguments;
+pub(super) async fn run(arguments: BackfillArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes } = arguments;
     let policy = policy.policy()?;
-    ask(&database, async |client, form| {
+    ask(database, async |client, form| {
         let cancels = on_collision == Collisions::Cancel;
         if cancels && !dry_run && !yes {
             let schema = client.schema();

@@ -6,7 +6,7 @@ use uniqueue_admin::{Admin, Given};
 
 use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
-use crate::database::ask;
+use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::group_text::add_group;
 use crate::json_argument::policy_of_key;
@@ -21,8 +21,8 @@ struct Report<'a> {
     waits_for: Option<Blocker>,
 }
 
-pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure> {
-    let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key, database } = arguments;
+pub(super) async fn run(arguments: ExplainArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key } = arguments;
     let mut job = NewJob::new(&kind, &args.value("--args")?).given(queue, NewJob::queue);
     for (name, value) in meta.members("--meta")? {
         job = job.meta(name, value);
@@ -36,7 +36,7 @@ pub(super) async fn run(arguments: ExplainArguments) -> Result<Verdict, Failure>
     if let Some(key) = key {
         job = job.unique(policy_of_key(&key)?);
     }
-    ask(&database, async |client, form| {
+    ask(database, async |client, form| {
         job = client.kinds().fill_in(job).await?;
         if let Some(at) = scheduled_at {
             job = job.scheduled_at(at.at(client.database_time().await?));

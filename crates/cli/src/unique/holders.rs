@@ -4,7 +4,7 @@ use serde::Serialize;
 use uniqueue_admin::{Admin, Given, KeyHolder};
 
 use super::args::HoldersArguments;
-use crate::database::ask;
+use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Column, List, Page, Table};
 
@@ -23,9 +23,9 @@ impl<'a> ClaimLine<'a> {
     }
 }
 
-pub(super) async fn run(arguments: HoldersArguments) -> Result<Verdict, Failure> {
-    let HoldersArguments { prefix, kind, queue, after, limit, database } = arguments;
-    ask(&database, async |client, form| {
+pub(super) async fn run(arguments: HoldersArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let HoldersArguments { prefix, kind, queue, after, limit } = arguments;
+    ask(database, async |client, form| {
         let claims = Admin::new(client).claims().limit(limit);
         let claims = claims.given(prefix, |claims, prefix| claims.prefix(&prefix));
         let claims = claims.given(kind, |claims, kind| claims.kind(kind));

@@ -4,7 +4,7 @@ use serde::Serialize;
 use uniqueue::{JobId, JobState};
 
 use super::args::ReleaseArguments;
-use crate::database::ask;
+use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::output;
 use crate::own_name::own_name;
@@ -24,9 +24,9 @@ pub(super) fn left() -> String {
     "the claim may have been released; check with `uniqueue unique show`".to_owned()
 }
 
-pub(super) async fn run(arguments: ReleaseArguments) -> Result<Verdict, Failure> {
-    let ReleaseArguments { key, dry_run, yes, database } = arguments;
-    ask(&database, async |client, form| {
+pub(super) async fn run(arguments: ReleaseArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let ReleaseArguments { key, dry_run, yes } = arguments;
+    ask(database, async |client, form| {
         let holder = client.holder(&key).await?;
         let mut release = Release {
             holder: holder.as_ref().map(|job| job.id),

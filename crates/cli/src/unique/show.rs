@@ -9,7 +9,7 @@ use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
 use super::args::ShowArguments;
 use super::audit::counters;
 use super::trial::{Blocker, would_wait};
-use crate::database::ask;
+use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Cell, Column, List, Record, Style, Table};
 
@@ -59,9 +59,9 @@ struct KeyedJob {
     reason: String,
 }
 
-pub(super) async fn run(arguments: ShowArguments) -> Result<Verdict, Failure> {
-    let ShowArguments { key, search, database } = arguments;
-    ask(&database, async |client, form| {
+pub(super) async fn run(arguments: ShowArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+    let ShowArguments { key, search } = arguments;
+    ask(database, async |client, form| {
         let unique_key = find_key(client, &key).await?;
         let now = client.database_time().await?;
         let holder = Admin::new(client).claims().from(&unique_key).limit(1).await?.pop();

@@ -28,18 +28,30 @@ use crate::output::{Answer, Form};
 use crate::time_argument::TimeArgument;
 
 /// Changes jobs, or reports which it would change.
-pub(super) async fn run(verb: JobVerb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(verb, None, arguments, Reach::Given).await
+pub(super) async fn run(
+    verb: JobVerb,
+    arguments: ChangeArguments,
+    database: &DatabaseArguments,
+) -> Result<Verdict, Failure> {
+    run_for(verb, None, arguments, Reach::Given, database).await
 }
 
 /// Gives jobs another time, which may be relative to the database's time.
-pub(super) async fn reschedule(to: TimeArgument, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(JobVerb::Reschedule(to.at(OffsetDateTime::now_utc())), Some(to), arguments, Reach::Given).await
+pub(super) async fn reschedule(
+    to: TimeArgument,
+    arguments: ChangeArguments,
+    database: &DatabaseArguments,
+) -> Result<Verdict, Failure> {
+    run_for(JobVerb::Reschedule(to.at(OffsetDateTime::now_utc())), Some(to), arguments, Reach::Given, database).await
 }
 
 /// Cancels jobs and all jobs that run after them, or resumes their graphs, or reports which jobs it would change.
-pub(super) async fn run_graph(verb: JobVerb, arguments: ChangeArguments) -> Result<Verdict, Failure> {
-    run_for(verb, None, arguments, Reach::Graph).await
+pub(super) async fn run_graph(
+    verb: JobVerb,
+    arguments: ChangeArguments,
+    database: &DatabaseArguments,
+) -> Result<Verdict, Failure> {
+    run_for(verb, None, arguments, Reach::Graph, database).await
 }
 
 /// Which jobs are changed, beside the given ones.
@@ -54,6 +66,7 @@ async fn run_for(
     to: Option<TimeArgument>,
     arguments: ChangeArguments,
     reach: Reach,
+    database: &DatabaseArguments,
 ) -> Result<Verdict, Failure> {
     check(verb, &arguments)?;
     let progress = Arc::new(Progress::default());
@@ -63,8 +76,7 @@ async fn run_for(
         count => format!("{} {} before; the same command changes the rest", verb.words().past, job_count(count)),
     };
     or_interrupted(left, async {
-        let database = arguments.database.clone();
-        ask(&database, async |client, form| match reach {
+        ask(database, async |client, form| match reach {
             Reach::Given => change(verb, to, arguments, client, form, &progress).await,
             Reach::Graph => change_graph(verb, arguments, client, form, &progress).await,
         })
@@ -131,7 +143,7 @@ async fn change(
     form: Form,
     progress: &Progress,
 ) -> Result<Answer, Failure> {
-    let ChangeArguments { ids, filter, all: _, limit, dry_run, yes, database: _ } = arguments;
+    let ChangeArguments { ids, filter, all: _, limit, dry_run, yes } = arguments;
     if !ids.is_empty() && !dry_run {
         return by_id::change(client, timed(verb, to, client).await?, &ids, &form, progress).await;
     }
@@ -184,7 +196,4 @@ pub(in crate::job) struct ChangeArguments {
     /// Do not ask for confirmation
     #[arg(long, short)]
     pub(super) yes: bool,
-
-    #[command(flatten)]
-    pub(super) database: DatabaseArguments,
 }
