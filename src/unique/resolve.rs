@@ -164,7 +164,7 @@ mod tests {
 
     use serde_json::{Value, json};
     use time::macros::datetime;
-    use uniqueue_policy::Update;
+    use uniqueue_policy::{OnConflict, Update};
 
     use super::*;
 
