@@ -42,6 +42,12 @@ $$;
 COMMENT ON FUNCTION _group_key_of IS
     'The key of a job''s group, from the arguments of insert_job. Null: the job has no group. Error 22023 names the invalid argument.';
 
+CREATE FUNCTION _is_to_100_years(length interval) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- PostgreSQL compares intervals as if a year had 360 days, so the years are added to a time.
+    RETURN length BETWEEN interval '0' AND interval '36525 days' AND timestamp 'epoch' + length <= timestamp '2070-01-01';
+COMMENT ON FUNCTION _is_to_100_years IS 'Whether a length of time is 0 to 100 years, which are 36,525 days.';
+
 CREATE FUNCTION _check_expiry(expires_at timestamptz, expires_in interval, scheduled_at timestamptz) RETURNS void
     LANGUAGE plpgsql STABLE
 AS $$
@@ -52,7 +58,7 @@ DECLARE
             format('invalid expires_at: must be in the years 1 to 9000, or infinity: %s', expires_at)
         WHEN expires_at <= scheduled_at THEN
             format('invalid expires_at: must be after scheduled_at: %s and %s', expires_at, scheduled_at)
-        WHEN NOT (expires_in > interval '0' AND expires_in <= interval '100 years') THEN
+        WHEN expires_in = interval '0' OR NOT _is_to_100_years(expires_in) THEN
             format('invalid expires_in: must be more than 0 and at most 100 years: %s', expires_in)
     END;
 BEGIN

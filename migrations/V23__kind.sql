@@ -144,7 +144,7 @@ BEGIN
         kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
         expires_in, place
     );
-    IF timeout < interval '0' OR timeout > interval '100 years' THEN
+    IF NOT _is_to_100_years(timeout) THEN
         PERFORM _refuse(format('invalid timeout: must be 0 to 100 years: %s', timeout));
     END IF;
     PERFORM _check_backoff(backoff);
@@ -241,7 +241,7 @@ BEGIN
     PERFORM _job_claim(kind, '{}', coalesce(queue, 'default'), '{}', priority, max_attempts, NULL, NULL);
     PERFORM _check_expiry(NULL, expires_in, NULL);
     problem := CASE
-        WHEN delay < interval '0' OR delay > interval '100 years' THEN format('invalid delay: must be 0 to 100 years: %s', delay)
+        WHEN NOT _is_to_100_years(delay) THEN format('invalid delay: must be 0 to 100 years: %s', delay)
         WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
         WHEN in_order AND group_limit > 1 THEN
             format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)

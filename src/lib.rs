@@ -72,7 +72,7 @@ pub use self::words::job_error::{JobError, Permanent};
 /// Registered kinds.
 pub use self::words::kind::KindRow;
 /// Options and states.
-pub use self::words::opts::InsertOptions;
+pub use self::words::opts::{DEFAULT_MAX_ATTEMPTS, InsertOptions};
 pub use self::words::outcome::{BoxError, IntoResult, Outcome};
 #[cfg(feature = "periodic")]
 pub use self::words::periodic::PeriodicJob;

@@ -10,7 +10,7 @@ use crate::words::ident::QueueName;
 use crate::words::queue::{QueueChanges, QueueSettings};
 
 /// The longest hold: 1,000 years.
-const LONGEST_HOLD: Duration = Duration::from_secs(1_000 * 365 * 86_400);
+const LONGEST_HOLD: Duration = Duration::from_secs(365_250 * 86_400);
 
 /// A queue by its name. Made by [`Client::queue`]. Its settings may be changed before it has jobs.
 ///

@@ -258,6 +258,9 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
     let too_long = PeriodicChange::new().expires_in(minute * 60 * 24 * 366 * 101);
     let error = periodic.set("own", too_long).await.unwrap_err().to_string();
     assert!(error.contains("expires_in") && error.contains("at most 100 years"), "{error}");
+    // PostgreSQL alone would read 100 years as 36,000 days.
+    let longest = PeriodicChange::new().expires_in(uniqueue::period::LONGEST);
+    assert!(periodic.set("own", longest).await.unwrap());
     let at = named().expires_at(time::OffsetDateTime::now_utc() + minute);
     let error =
         database.client.define_periodic(PeriodicJob::cron("at", "0 * * * *", at)).await.unwrap_err().to_string();

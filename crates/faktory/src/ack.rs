@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use uniqueue::period::LONGEST;
 use uniqueue::{JobError, JobResult};
 use uuid::Uuid;
 
@@ -15,9 +16,6 @@ use crate::reserved::Reserved;
 /// The most bytes of the text of an error, and of its backtrace.
 const MAX_MESSAGE: usize = 8 * 1024;
 const MAX_BACKTRACE: usize = 12 * 1024;
-
-/// The longest wait for a retry, in seconds: a century.
-const LONGEST_WAIT: u64 = 100 * 365 * 86_400;
 
 /// Completes a job. A job that is no longer the worker's is no error, as in Faktory.
 pub(crate) async fn ack(door: &Door, jid: &str, worker: &str) -> Result<(), Refusal> {
@@ -80,7 +78,7 @@ fn retry_delay(attempt: u16) -> Duration {
     let retries = u64::from(attempt.saturating_sub(1));
     let random = Uuid::now_v7().as_u64_pair().1 % 30;
     let seconds = retries.saturating_pow(4).saturating_add(15).saturating_add(random * (retries + 1));
-    Duration::from_secs(seconds.min(LONGEST_WAIT))
+    Duration::from_secs(seconds).min(LONGEST)
 }
 
 /// The first lines of a backtrace. `None`: none are kept.
@@ -114,11 +112,7 @@ mod tests {
                 assert!((least..=most).contains(&delay), "{attempt}: {delay}");
             }
         }
-        assert_eq!(
-            retry_delay(u16::MAX),
-            Duration::from_secs(LONGEST_WAIT),
-            "the database takes no more than 1,000 years"
-        );
+        assert_eq!(retry_delay(u16::MAX), LONGEST, "the database takes no more than 1,000 years");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use uniqueue::period::LONGEST;
 use uniqueue::{JobId, Kind, NewJob, OnConflict, QueueName, UniquePolicy, Until};
 
 use crate::reply::Refusal;
@@ -215,9 +216,6 @@ pub(crate) enum Unique {
     NotSaid,
 }
 
-/// The longest time, which is that of the policy: 100 years.
-const LONGEST: f64 = 100.0 * 365.0 * 86_400.0;
-
 /// Reads the two members. The meta keeps them with the other members of `custom`.
 pub(crate) fn unique(custom: &Map<String, Value>) -> Result<Unique, Refusal> {
     let until = match custom.get("unique_until") {
@@ -241,11 +239,11 @@ pub(crate) fn unique(custom: &Map<String, Value>) -> Result<Unique, Refusal> {
 }
 
 fn length(given: &Value) -> Result<Duration, Refusal> {
-    let seconds = given.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST);
+    let seconds = given.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST.as_secs_f64());
     // PostgreSQL's times have microseconds.
     let whole = seconds.map(|seconds| Duration::from_micros((seconds * 1e6).round() as u64));
     whole.filter(|whole| !whole.is_zero()).ok_or_else(|| {
-        let problem = match seconds.is_none() && given.as_f64().is_some_and(|seconds| seconds > LONGEST) {
+        let problem = match seconds.is_none() && given.as_f64().is_some_and(|seconds| seconds > LONGEST.as_secs_f64()) {
             true => "must be at most 100 years",
             false => "must be a number of seconds above 0",
         };

@@ -2,7 +2,7 @@
 
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
-use uniqueue::{JobId, NewJob, UniquePolicy};
+use uniqueue::{JobId, MAX_NAME_BYTES, NewJob, UniquePolicy};
 use uniqueue_admin::Given;
 use uuid::{Uuid, Variant};
 
@@ -63,9 +63,6 @@ const KNOWN: [&str; 42] = [
 
 /// The words for priorities, as the conformance suites have them.
 const NAMED_PRIORITIES: [(&str, i16); 3] = [("HIGH", 10), ("NORMAL", 0), ("LOW", -10)];
-
-/// The longest type or queue.
-const MAX_NAME: usize = 128;
 
 /// A job of a request.
 pub(crate) struct Envelope {
@@ -171,11 +168,11 @@ fn is_kind(kind: &str) -> bool {
         word.starts_with(|first: char| first.is_ascii_lowercase())
             && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
     };
-    kind.len() <= MAX_NAME && kind.split('.').all(is_word)
+    kind.len() <= MAX_NAME_BYTES && kind.split('.').all(is_word)
 }
 
 fn is_queue(queue: &str) -> bool {
-    queue.len() <= MAX_NAME
+    queue.len() <= MAX_NAME_BYTES
         && queue.starts_with(|first: char| first.is_ascii_lowercase() || first.is_ascii_digit())
         && queue.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))
 }

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::builder::Runner;
+use crate::period::LONGEST;
 use crate::words::retention::Retention;
 use crate::words::retry::RetryPolicy;
 
-/// No option is longer, so that there is always an instant that is so far away: a hundred years.
-const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-/// How failed jobs try again, and how long a job may run.
+/// How failed jobs try again, and how long a job may run. No time is longer than 100 years, so there is always an instant that
+/// is so far away.
 impl Runner {
     /// When failed jobs try again, unless their worker says otherwise. Default: exponential, from
     /// one second to an hour.
@@ -32,7 +31,7 @@ impl Runner {
     /// How often an idle runner looks for jobs that no notification told of. Default: 1 s;
     /// at least 1 ms, at most 100 years, as which longer ones count.
     pub fn poll_interval(mut self, poll_interval: Duration) -> Self {
-        self.options.poll_interval = poll_interval.min(MAX_DURATION);
+        self.options.poll_interval = poll_interval.min(LONGEST);
         self
     }
 
@@ -48,7 +47,7 @@ impl Runner {
     /// looks: at the latest half a term, or 10 s, later. Default: 20 s; at least 1 s, at most 100 years, as which longer
     /// ones count.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = lease.min(MAX_DURATION);
+        self.options.lease = lease.min(LONGEST);
         self
     }
 
@@ -57,7 +56,7 @@ impl Runner {
     /// Default: 25 s, so that all of it fits into the 30 s after which Kubernetes kills a process. At most 100 years,
     /// as which longer ones count.
     pub fn stop_timeout(mut self, stop_timeout: Duration) -> Self {
-        self.options.stop_timeout = stop_timeout.min(MAX_DURATION);
+        self.options.stop_timeout = stop_timeout.min(LONGEST);
         self
     }
 
@@ -69,7 +68,7 @@ impl Runner {
     ///
     /// [`RunningJob::stopped`]: crate::RunningJob::stopped
     pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
-        self.options.stop_grace = stop_grace.min(MAX_DURATION);
+        self.options.stop_grace = stop_grace.min(LONGEST);
         self
     }
 }
@@ -96,13 +95,13 @@ impl Runner {
     /// this late. Default: 1 s; at least 1 ms, at most 100
     /// years, as which longer ones count.
     pub fn promote_interval(mut self, promote_interval: Duration) -> Self {
-        self.options.maintenance.promote_interval = promote_interval.min(MAX_DURATION);
+        self.options.maintenance.promote_interval = promote_interval.min(LONGEST);
         self
     }
 
     /// How often final jobs that are old enough are deleted. Default: 30 s; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn prune_interval(mut self, prune_interval: Duration) -> Self {
-        self.options.maintenance.prune_interval = prune_interval.min(MAX_DURATION);
+        self.options.maintenance.prune_interval = prune_interval.min(LONGEST);
         self
     }
 
@@ -113,7 +112,7 @@ impl Runner {
     /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
     /// done. Default: a day; at least 1 ms, at most 100 years, as which longer ones count.
     pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
-        self.options.maintenance.reindex_interval = Some(reindex_interval.min(MAX_DURATION));
+        self.options.maintenance.reindex_interval = Some(reindex_interval.min(LONGEST));
         self
     }
 

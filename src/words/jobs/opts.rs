@@ -11,8 +11,8 @@ use crate::words::group::GroupBy;
 use crate::words::ident::JobId;
 use crate::words::place_by::PlaceBy;
 
-/// How often a job is tried that does not say, as in the table `job` and in `insert_job`.
-pub(crate) const DEFAULT_MAX_ATTEMPTS: u16 = 25;
+/// How often a job is tried that does not say: 25 times, as in the table `job` and in `insert_job`.
+pub const DEFAULT_MAX_ATTEMPTS: u16 = 25;
 /// What a `smallint` holds.
 pub(crate) const MAX_MAX_ATTEMPTS: u16 = 32_767;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{JobFilter, KindRow};
+use uniqueue::{DEFAULT_MAX_ATTEMPTS, JobFilter, KindRow};
 use uniqueue_admin::RunnerInfo;
 
 use super::history::{self, Of};
@@ -42,7 +42,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
             th.l1 scope="row" { a.row-link href=(page.link(&url("/kind", &[("kind", name)]))) { (Cell(name)) } }
             td.clip.r1 { @if let Some(queue) = &kind.queue { (Cell(queue)) } @else { span.note { "default" } } }
             td.num { @match kind.priority { Some(priority) => (priority), None => span.note { "0" } } }
-            td.num { @match kind.max_attempts { Some(attempts) => (attempts), None => span.note { "25" } } }
+            td.num { @match kind.max_attempts { Some(attempts) => (attempts), None => span.note { (DEFAULT_MAX_ATTEMPTS) } } }
             td.l2.wrap { @match kind.unique_in_words() { Some(words) => (Cell(&words)), None => span.note { "not unique" } } }
             td.num.r2 { (ago(kind.registered_at, kind.registered_at.max(*now))) }
             td.clip { (Cell(&kind.registered_by)) }
@@ -169,7 +169,7 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
             dl.facts {
                 dt { "Queue" } dd { (queue(page, kind)) }
                 dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
-                dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(25)) }
+                dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS)) }
                 @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
                 @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
                 @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
