@@ -43,17 +43,10 @@ impl UniquePolicy {
     /// part, and [`Error::InvalidKey`](crate::Error::InvalidKey) when the parts of the key
     /// have members that collide after NFC, nest too deeply, or have a number that a double cannot hold.
     pub fn resolve(&self, subject: &Subject<'_>) -> Result<Option<Claim>> {
-        if !self.is_enforced {
-            return Ok(None);
-        }
-        self.check()?;
-        self.check_append(subject)?;
-        let key = match &self.key {
-            Some(text) => text.clone().map_err(Flaw::in_key)?,
-            None => {
-                let fingerprint = self.fingerprint(subject)?;
-                sha256_hex(|sink| fingerprint.write(sink)).map_err(Flaw::in_key)?
-            }
+        let key = match (self.fingerprint(subject)?, &self.key) {
+            (Some(fingerprint), _) => sha256_hex(|sink| fingerprint.write(sink)).map_err(Flaw::in_key)?,
+            (None, Some(Ok(text))) if self.is_enforced => text.clone(),
+            (None, _) => return Ok(None),
         };
         Ok(Some(Claim { key, terms: self.terms.clone() }))
     }
@@ -65,16 +58,9 @@ impl UniquePolicy {
     ///
     /// As [`resolve`](Self::resolve).
     pub fn canonical(&self, subject: &Subject<'_>) -> Result<Option<String>> {
-        if !self.is_enforced {
-            return Ok(None);
-        }
-        self.check()?;
-        if self.key.is_some() {
-            return Ok(None);
-        }
-        self.check_append(subject)?;
+        let Some(fingerprint) = self.fingerprint(subject)? else { return Ok(None) };
         let mut text = String::new();
-        self.fingerprint(subject)?.write(&mut text).map_err(Flaw::in_key)?;
+        fingerprint.write(&mut text).map_err(Flaw::in_key)?;
         Ok(Some(text))
     }
 
@@ -111,7 +97,16 @@ impl UniquePolicy {
         make(&Subject { kind, queue, args: &args, meta: &meta, window_at })
     }
 
-    fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Fingerprint<'a>> {
+    /// The parts of a job that make its key, where this policy makes one. Checks the policy first.
+    fn fingerprint<'a>(&self, subject: &Subject<'a>) -> Result<Option<Fingerprint<'a>>> {
+        if !self.is_enforced {
+            return Ok(None);
+        }
+        self.check()?;
+        if self.key.is_some() {
+            return Ok(None);
+        }
+        self.check_append(subject)?;
         let args = Selected::of(subject.args, self.parts.args.as_deref(), "args_keys")?;
         let meta = Selected::of(subject.meta, self.parts.meta.as_deref(), "meta_keys")?;
         let period = match (self.terms.window, subject.window_at) {
@@ -121,13 +116,13 @@ impl UniquePolicy {
                 return Err(invalid("window", format!("needs the job's time: {}", Length::from(length))));
             }
         };
-        Ok(Fingerprint {
+        Ok(Some(Fingerprint {
             args,
             meta,
             period,
             queue: self.parts.has_queue.then_some(subject.queue),
             kind: self.parts.has_kind.then_some(subject.kind),
-        })
+        }))
     }
 
     /// Checks that no array that the key is made from would get more items.

@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 
 use self::batch::{Listeners, StatementLimits, change_batch};
 use self::pages::Pages;
-use super::insert::check_schedule;
+use super::insert::check_year;
 use super::{Call, Client, actor};
 use crate::error::Result;
 use crate::store::{self, Verb};
@@ -175,7 +175,7 @@ impl Change<'_> {
     async fn make(self) -> Result<Vec<JobId>> {
         let Self { client, connection, verb, jobs, actor, timeout, mut listeners } = self;
         if let Verb::Reschedule(at) = verb {
-            check_schedule(at)?;
+            check_year("scheduled_at", at)?;
         }
         if let Selected::Filter(filter) = &jobs.0 {
             filter.check()?;

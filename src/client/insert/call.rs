@@ -9,7 +9,7 @@ use super::Client;
 use super::batch::{Batch, edges};
 use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
-use super::resolve::{Resolver, clock, has_given_ids, needs_clock};
+use super::resolve::{Resolver, clock, needs_clock};
 use crate::client::actor;
 use crate::error::{Error, Result};
 use crate::metrics;
@@ -165,7 +165,7 @@ async fn insert_on(
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
     let mut resolver = Resolver::new(client, clock(client, connection, &jobs).await?);
-    let (may_exist, edges) = (has_given_ids(&jobs), edges(&jobs)?);
+    let (may_exist, edges) = (jobs.iter().any(NewJob::has_given_id), edges(&jobs)?);
     let rows = jobs.into_iter().map(|job| resolver.resolve(job)).collect::<Result<_>>()?;
     Batch::fold(rows, may_exist, edges).send(client, connection, max_wait, is_own).await
 }

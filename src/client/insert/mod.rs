@@ -15,15 +15,12 @@ mod call;
 mod coalescer;
 mod middleware;
 mod parts;
-mod place;
 mod resolve;
 
 pub use self::builders::{Insert, InsertAndWait, InsertMany};
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub use self::middleware::{InsertMiddleware, NextInsert};
-#[cfg(feature = "periodic")]
-pub(super) use self::resolve::needs_clock;
-pub(super) use self::resolve::{check_schedule, prepare_one};
+pub(super) use self::resolve::{Resolver, check_year, needs_clock, prepare_one, value_of};
 
 use super::Client;

@@ -26,7 +26,7 @@ const SCHEDULE_YEARS: std::ops::RangeInclusive<i32> = 1..=9_000;
 const MAX_META_BYTES: usize = 1 << 20;
 
 /// Makes rows of jobs. A value that many jobs of a call share is made once.
-pub(super) struct Resolver<'a> {
+pub(in crate::client) struct Resolver<'a> {
     /// The options of jobs that have none. `None`: the client has none, either.
     defaults: Option<&'a InsertOptions>,
     /// The place that the jobs must belong to. `None`: any.
@@ -41,7 +41,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    pub(super) fn new(client: &'a Client, now: Option<OffsetDateTime>) -> Self {
+    pub(in crate::client) fn new(client: &'a Client, now: Option<OffsetDateTime>) -> Self {
         Self {
             defaults: Some(client.defaults()).filter(|defaults| !defaults.is_empty()),
             place: client.inner.place.as_deref(),
@@ -55,12 +55,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// The same, whatever place the jobs belong to.
-    pub(super) fn for_any_place(self) -> Self {
+    pub(in crate::client) fn for_any_place(self) -> Self {
         Self { place: None, ..self }
     }
 
     /// Checks a job, and makes its row.
-    pub(super) fn resolve(&mut self, job: NewJob) -> Result<NewRow> {
+    pub(in crate::client) fn resolve(&mut self, job: NewJob) -> Result<NewRow> {
         let has_given_id = job.has_given_id();
         let NewJob { kind, args, options, parents, mark: _, has_new_id: _ } = job;
         let options = match self.defaults {
@@ -180,11 +180,6 @@ impl Client {
     }
 }
 
-/// Whether an id is the caller's, and so may be there already.
-pub(super) fn has_given_ids(jobs: &[NewJob]) -> bool {
-    jobs.iter().any(NewJob::has_given_id)
-}
-
 /// The database's time, if a key depends on it.
 pub(super) async fn clock(
     client: &Client,
@@ -242,7 +237,7 @@ fn check_start(start: Start) -> Result<()> {
             problem: "must not be longer than 100 years",
             given: format!("{delay:?}"),
         }),
-        Start::At(at) => check_schedule(at),
+        Start::At(at) => check_year("scheduled_at", at),
         Start::Now | Start::After(_) | Start::WhenReleased => Ok(()),
     }
 }
@@ -267,11 +262,8 @@ fn check_expiry(expiry: Option<Expiry>, start: Option<Start>) -> Result<()> {
     }
 }
 
-pub(in crate::client) fn check_schedule(at: OffsetDateTime) -> Result<()> {
-    check_year("scheduled_at", at)
-}
-
-fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
+/// Checks that a time is in the years that the table holds.
+pub(in crate::client) fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
     // In UTC, as the database does: an offset moves the year. Beyond 9999 there is no year in UTC.
     if at.checked_to_offset(UtcOffset::UTC).is_some_and(|at| SCHEDULE_YEARS.contains(&at.year())) {
         return Ok(());
@@ -280,7 +272,7 @@ fn check_year(option: &'static str, at: OffsetDateTime) -> Result<()> {
 }
 
 /// The value of a job that decides its place. `None`: it has no such value.
-pub(super) fn value_of<'a>(way: &PlaceBy, row: &'a NewRow) -> Result<Option<Cow<'a, str>>> {
+pub(in crate::client) fn value_of<'a>(way: &PlaceBy, row: &'a NewRow) -> Result<Option<Cow<'a, str>>> {
     Ok(match way {
         PlaceBy::UniqueKey => row.key().map(Into::into),
         PlaceBy::Group => row.group.as_ref().map(|group| group.key.as_str().into()),
