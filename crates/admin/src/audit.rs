@@ -20,21 +20,15 @@ pub struct AuditedKind {
     /// Whether they are counted now.
     pub is_audited: bool,
     /// When counting started.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub since: OffsetDateTime,
     /// When counting stopped. `None` if they are counted now.
-    #[serde(
-        serialize_with = "time::serde::rfc3339::option::serialize",
-        deserialize_with = "stored_time::option::deserialize"
-    )]
+    #[serde(with = "stored_time::option")]
     pub stopped_at: Option<OffsetDateTime>,
     /// How many there were, over all keys.
     pub suppressed: u64,
     /// When the last duplicate came. `None` if there was none.
-    #[serde(
-        serialize_with = "time::serde::rfc3339::option::serialize",
-        deserialize_with = "stored_time::option::deserialize"
-    )]
+    #[serde(with = "stored_time::option")]
     pub last_at: Option<OffsetDateTime>,
     /// How long the counter of a key is kept after its last duplicate.
     #[serde(with = "uniqueue::period::seconds")]
@@ -56,10 +50,10 @@ pub struct SuppressedDuplicate {
     /// How many there were.
     pub suppressed: u64,
     /// When the first duplicate came.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub first_at: OffsetDateTime,
     /// When the last duplicate came.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub last_at: OffsetDateTime,
     /// The holder that the last duplicate met. It may be deleted.
     pub last_holder: JobId,

@@ -15,10 +15,10 @@ pub struct LoggedChange {
     /// Its id. Ids follow time.
     pub id: Uuid,
     /// When it was made. A change by filter is made in batches: when the first was made.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub at: OffsetDateTime,
     /// When its last batch was made.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub last_at: OffsetDateTime,
     /// The name that the caller gave. `anonymous`: none.
     pub actor: String,

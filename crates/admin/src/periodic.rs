@@ -310,30 +310,21 @@ pub struct PeriodicRow {
     /// Where it was defined.
     pub source: PeriodicSource,
     /// Its first slot comes after this.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub starts_at: OffsetDateTime,
     /// Its next slot. `None` if no runner has scheduled it yet.
-    #[serde(
-        serialize_with = "time::serde::rfc3339::option::serialize",
-        deserialize_with = "stored_time::option::deserialize"
-    )]
+    #[serde(with = "stored_time::option")]
     pub next_at: Option<OffsetDateTime>,
     /// The last slot that was due.
-    #[serde(
-        serialize_with = "time::serde::rfc3339::option::serialize",
-        deserialize_with = "stored_time::option::deserialize"
-    )]
+    #[serde(with = "stored_time::option")]
     pub last_at: Option<OffsetDateTime>,
     /// The job that was inserted last.
     pub last_job: Option<JobId>,
     /// When it was paused.
-    #[serde(
-        serialize_with = "time::serde::rfc3339::option::serialize",
-        deserialize_with = "stored_time::option::deserialize"
-    )]
+    #[serde(with = "stored_time::option")]
     pub paused_at: Option<OffsetDateTime>,
     /// When it was defined.
-    #[serde(serialize_with = "time::serde::rfc3339::serialize", deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub created_at: OffsetDateTime,
     /// Why its slots cannot be run.
     pub problem: Option<String>,

@@ -21,7 +21,7 @@ pub(super) struct PageRow {
     /// The last of them. `None`: there were no more jobs.
     pub(super) reached: Option<JobId>,
     /// The database's time.
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub(super) now: OffsetDateTime,
     pub(super) job: Option<SeenRow>,
 }
@@ -35,16 +35,16 @@ pub(super) struct SeenRow {
     pub(super) args: Box<RawValue>,
     pub(super) meta: Map<String, Value>,
     pub(super) attempt: i16,
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub(super) created_at: OffsetDateTime,
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub(super) scheduled_at: OffsetDateTime,
     /// The same as the database writes it, with its full range, including infinity.
     pub(super) due: String,
     pub(super) was_attempted: bool,
     pub(super) unique_key: Option<String>,
     unique_states: Option<i16>,
-    #[serde(deserialize_with = "stored_time::option::deserialize")]
+    #[serde(with = "stored_time::option")]
     pub(super) unique_until: Option<OffsetDateTime>,
     pub(super) until_start: bool,
     pub(super) discard_on_reentry: bool,
