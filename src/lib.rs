@@ -60,8 +60,6 @@ pub use self::words::count::JobCount;
 /// Events.
 pub use self::words::event::{Event, Happened};
 pub use self::words::filter::{JobFilter, JobSelection};
-/// History.
-pub use self::words::history::{Histogram, HistoryCounts};
 #[cfg(feature = "periodic")]
 pub use self::words::ident::PeriodicName;
 /// Names.
@@ -98,6 +96,8 @@ pub use self::worker::{
 pub use self::client::{policies_of_kind, publish_cancelled};
 #[doc(hidden)]
 pub use self::store::{MIGRATIONS, Pooling};
+#[doc(hidden)]
+pub use self::words::history::HISTORY_BOUNDS;
 #[doc(hidden)]
 pub use self::words::stored_time;
 

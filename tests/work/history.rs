@@ -1,7 +1,6 @@
 //! History: what is counted, that each count is written once, and how long it is kept.
 
-use uniqueue::HistoryCounts;
-use uniqueue_admin::History;
+use uniqueue_admin::{History, HistoryCounts};
 
 use super::remote::Remote;
 use support::prelude::*;

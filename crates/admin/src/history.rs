@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 use uniqueue::period::seconds;
-use uniqueue::{Call, Client, Error, HistoryCounts, Kind, QueueName, Result, stored_time};
+use uniqueue::{Call, Client, Error, Kind, QueueName, Result, stored_time};
 
 use crate::ask::AnswerFuture;
 use crate::statement::{self, Arguments, arguments, rows};
-use crate::{Admin, Ask};
+use crate::{Admin, Ask, HistoryCounts};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -35,7 +35,7 @@ const BUCKETS: usize = 81;
 #[non_exhaustive]
 pub struct HistoryPoint {
     /// The start of the step.
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub at: OffsetDateTime,
     /// The counts of the step.
     pub counts: HistoryCounts,
@@ -46,7 +46,7 @@ pub struct HistoryPoint {
 #[non_exhaustive]
 pub struct Deploy {
     /// The start of the first runner of this version.
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub at: OffsetDateTime,
     /// The version, as [`Runner::version`](uniqueue::Runner::version) gave it.
     pub version: String,
@@ -57,10 +57,10 @@ pub struct Deploy {
 #[non_exhaustive]
 pub struct History {
     /// The start of the first step.
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub since: OffsetDateTime,
     /// The database's time. The two minutes before it are incomplete.
-    #[serde(deserialize_with = "stored_time::deserialize")]
+    #[serde(with = "stored_time")]
     pub until: OffsetDateTime,
     /// The length of a step.
     #[serde(with = "seconds")]
@@ -321,9 +321,8 @@ impl<'a> Admin<'a> {
 
 #[cfg(test)]
 mod tests {
-    use uniqueue::Histogram;
-
     use super::*;
+    use crate::Histogram;
 
     fn counted(failed: u64, completed: u64) -> HistoryCounts {
         let mut counts = HistoryCounts::default();

@@ -10,6 +10,7 @@ mod given;
 mod groups;
 mod health;
 mod history;
+mod history_counts;
 mod job_verb;
 mod kind_cache;
 mod periodic;
@@ -41,6 +42,7 @@ pub use self::health::{
     doubled_keys,
 };
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
+pub use self::history_counts::{Histogram, HistoryCounts};
 pub use self::job_verb::{JobVerb, VerbWords};
 pub use self::kind_cache::KindCache;
 pub use self::periodic::{Periodic, PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};

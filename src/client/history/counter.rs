@@ -142,7 +142,7 @@ impl HistoryCounter {
         all.by_kind.retain(|kind, of_kind| {
             of_kind.retain(|queue, series| {
                 let taken = series.take();
-                let is_resting = taken.is_empty();
+                let is_resting = taken == HistoryCounts::default();
                 if !is_resting {
                     counts.insert((kind.clone(), queue.clone()), taken);
                 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uniqueue::{Client, Histogram, HistoryCounts};
-use uniqueue_admin::{Admin, Deploy, Given, History, KindHistory};
+use uniqueue::Client;
+use uniqueue_admin::{Admin, Deploy, Given, Histogram, History, HistoryCounts, KindHistory};
 
 use super::source::Source;
 use crate::exit::Failure;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use uniqueue::{Histogram, HistoryCounts, PlaceName};
-use uniqueue_admin::QueueInfo;
+use uniqueue::PlaceName;
+use uniqueue_admin::{Histogram, HistoryCounts, QueueInfo};
 
 use crate::snapshot::Snapshot;
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maud::{Markup, html};
-use uniqueue::HistoryCounts;
-use uniqueue_admin::{Given, History, HistoryPoint, KindHistory};
+use uniqueue_admin::{Given, History, HistoryCounts, HistoryPoint, KindHistory};
 
 use crate::clock::HOUR;
 use crate::failure::Failure;
@@ -177,7 +176,7 @@ fn charts(history: &History) -> Markup {
         rates("failed", "l-failed", |counts| counts.failed),
         rates("discarded", "l-discarded", |counts| counts.discarded),
     ];
-    let times = |of: fn(&HistoryCounts) -> &uniqueue::Histogram| {
+    let times = |of: fn(&HistoryCounts) -> &uniqueue_admin::Histogram| {
         [("p50", "l-p50", 0.5), ("p95", "l-p95", 0.95), ("p99", "l-p99", 0.99)].map(|(name, class, share)| Line {
             name,
             class,
