@@ -208,18 +208,3 @@ async fn duplicates_at_once_are_looked_up_together_and_each_is_told_of_its_own_h
     // Two at most go beside each other, and each may look in vain.
     assert!(statements <= 4, "{statements} statements");
 }
-
-#[support::test]
-async fn a_look_that_fails_is_not_repeated_and_everybody_is_told_all_the_same(database: Database, client: &Client) {
-    let holder = client.insert(keyed("k")).await.unwrap().id();
-    // As a schema of the version before is, or a role that may not.
-    database.execute("DROP FUNCTION {schema}._not_by_scan(boolean)").await;
-    for _ in 0..3 {
-        for answer in at_once(client, (0..30).map(|_| keyed("k")).collect()).await {
-            let answer = answer.unwrap();
-            assert_eq!((answer.duplicate, answer.id()), (true, holder));
-        }
-    }
-    let (answer, statements) = counting_statements(client.insert(keyed("k")).into_future()).await;
-    assert_eq!((answer.unwrap().id(), statements), (holder, 1));
-}
