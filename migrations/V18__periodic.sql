@@ -30,7 +30,8 @@ CREATE TABLE periodic (
     CONSTRAINT periodic_schedule_short CHECK (octet_length(schedule) <= 1000 AND octet_length(time_zone) <= 1000),
     CONSTRAINT periodic_expires_in_valid CHECK (
         -- As _is_to_100_years.
-        expires_in BETWEEN interval '0' AND interval '36525 days' AND timestamp 'epoch' + expires_in <= timestamp '2070-01-01'
+        expires_in >= interval '0' AND expires_in <= interval '36525 days'
+        AND timestamp '1970-01-01' + expires_in <= timestamp '2070-01-01'
     ),
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
