@@ -1,48 +1,26 @@
 //! `uniqueue kind`, and what `job insert` and `unique explain` take from a registered kind.
 
-use std::process::Command;
 use std::thread;
 
 use test_support::prelude::*;
 
-use crate::support::{execute, migrated, texts, uniqueue};
+use crate::support::{Migrated, execute, texts};
 
 const REGISTER: &str = "SELECT uniqueue.register_kind(
     'mail', 'mails', priority => 3, unique_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}',
     group_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"tenant\"]}', group_limit => 2, timeout => '90 s',
     registered_by => 'mailer')";
 
-struct Kinds {
-    url: String,
+/// A migrated database with a registered kind.
+async fn registered() -> Migrated {
+    let kinds = Migrated::new().await;
+    execute(&kinds.url, REGISTER).await;
+    kinds
 }
 
-impl Kinds {
-    /// A migrated database with a registered kind.
-    async fn new() -> Self {
-        let kinds = Self { url: migrated("uniqueue").await };
-        execute(&kinds.url, REGISTER).await;
-        kinds
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = uniqueue();
-        command.args(words).env("DATABASE_URL", &self.url);
-        command
-    }
-
-    fn text(&self, words: &[&str], code: i32) -> String {
-        let output = self.command(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn json(&self, words: &[&str], code: i32) -> Value {
-        serde_json::from_str(&self.text(&[words, &["--json"]].concat(), code)).unwrap()
-    }
-}
-
-#[test_support::test]
-async fn kinds_are_listed_shown_and_removed(kinds: Kinds) {
+#[tokio::test]
+async fn kinds_are_listed_shown_and_removed() {
+    let kinds = registered().await;
     let list = kinds.text(&["kind", "list"], 0);
     let line = list.lines().find(|line| line.contains("mailer")).unwrap();
     for part in ["mail", "mails", "same kind and args user", "same kind and args tenant; at most 2 at once"] {
@@ -66,8 +44,9 @@ async fn kinds_are_listed_shown_and_removed(kinds: Kinds) {
     assert_eq!(kinds.text(&["kind", "remove", "mail"], 0), "kind mail is removed; its jobs stay\n");
 }
 
-#[test_support::test]
-async fn r22_commands_that_name_only_kind_and_args_make_one_key(kinds: Kinds) {
+#[tokio::test]
+async fn r22_commands_that_name_only_kind_and_args_make_one_key() {
+    let kinds = registered().await;
     let line = ["job", "insert", "mail", "--args", r#"{"user": 1, "tenant": "acme"}"#];
     let inserts = thread::scope(|scope| {
         let running: Vec<_> = (0..8).map(|_| scope.spawn(|| kinds.json(&line, 0))).collect();

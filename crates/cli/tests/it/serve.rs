@@ -12,11 +12,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
-use std::time::Duration;
 
 use tempfile::TempDir;
+use test_support::prelude::*;
 
-use crate::support::{Foreground, migrated, run, uniqueue};
+use crate::support::{Foreground, migrated, run, texts, uniqueue};
 
 /// The longest that a test waits for an answer.
 const WAIT: Duration = Duration::from_secs(60);
@@ -126,6 +126,34 @@ fn basic(user_and_password: &str) -> String {
         }
     }
     format!("Authorization: Basic {text}")
+}
+
+/// What a client does until its server is gone. It says when it has worked. Returns the inserts and the results that the server
+/// has acknowledged.
+type Load = fn(&str, usize, &AtomicBool) -> (Vec<String>, Vec<String>);
+
+/// Kills a server while four clients work. No acknowledged insert is lost, and no acknowledged result. `ids` selects the ids of
+/// the jobs, as the clients know them.
+async fn kill_at_work(server: Server, address: &str, load: Load, url: &str, ids: &str) {
+    let is_busy = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..4)
+        .map(|name| {
+            let (address, is_busy) = (address.to_owned(), Arc::clone(&is_busy));
+            std::thread::spawn(move || load(&address, name, &is_busy))
+        })
+        .collect();
+    eventually!(is_busy.load(Ordering::Relaxed), "no client has worked jobs");
+    server.foreground.stop("KILL");
+    let (mut inserted, mut completed) = (BTreeSet::new(), BTreeSet::new());
+    for client in clients {
+        let (of_inserts, of_results) = client.join().unwrap();
+        inserted.extend(of_inserts);
+        completed.extend(of_results);
+    }
+    let all: BTreeSet<_> = texts(url, ids).await.into_iter().collect();
+    assert!(inserted.len() > 60 && inserted.is_subset(&all), "{:?}", inserted.difference(&all));
+    let done: BTreeSet<_> = texts(url, &format!("{ids} WHERE state = 'completed'")).await.into_iter().collect();
+    assert!(completed.len() > 20 && completed.is_subset(&done), "{:?}", completed.difference(&done));
 }
 
 fn refusal(arguments: &[&str]) -> String {

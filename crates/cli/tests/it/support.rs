@@ -70,6 +70,45 @@ pub(crate) fn run_json(command: &mut Command) -> (i32, Value) {
     (output.status.code().expect("no signal"), value)
 }
 
+/// A migrated database, and the command on it as ben gives it.
+pub(crate) struct Migrated {
+    pub(crate) url: String,
+}
+
+impl Migrated {
+    pub(crate) async fn new() -> Self {
+        Self { url: migrated("uniqueue").await }
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = uniqueue();
+        command.args(words).env("DATABASE_URL", &self.url).env("UNIQUEUE_ACTOR", "ben");
+        command
+    }
+
+    pub(crate) fn text(&self, words: &[&str], code: i32) -> String {
+        let output = self.command(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The object that it prints with `--json`.
+    pub(crate) fn json(&self, words: &[&str], code: i32) -> Value {
+        serde_json::from_str(&self.text(&[words, &["--json"]].concat(), code)).unwrap()
+    }
+
+    pub(crate) fn lines(&self, words: &[&str]) -> Vec<Value> {
+        self.text(words, 0).lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    pub(crate) fn refused(&self, words: &[&str]) -> String {
+        let output = self.command(words).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{words:?}: {stderr}");
+        stderr
+    }
+}
+
 /// A command that stays in the foreground, with the object that it has printed.
 pub(crate) struct Foreground {
     pub(crate) object: Value,

@@ -2,11 +2,10 @@
 
 use test_support::prelude::*;
 
-use super::Queues;
-use crate::support::{execute, texts};
+use crate::support::{Migrated, execute, texts};
 
 #[test_support::test]
-async fn queues_are_listed_with_their_jobs(queues: Queues) {
+async fn queues_are_listed_with_their_jobs(queues: Migrated) {
     let odd = "'; DROP TABLE uniqueue.queue; -- é";
     assert!(queues.text(&["job", "insert", "a", "--queue", odd], 0).starts_with("inserted "));
     queues.text(&["job", "insert", "a", "--queue", "busy", "--in", "1h"], 0);
@@ -34,7 +33,7 @@ async fn queues_are_listed_with_their_jobs(queues: Queues) {
 }
 
 #[test_support::test]
-async fn a_list_shows_group_limits_and_fairness_within_80_columns(queues: Queues) {
+async fn a_list_shows_group_limits_and_fairness_within_80_columns(queues: Migrated) {
     queues.text(&["queue", "limit", "plain", "4"], 0);
     assert!(!queues.text(&["queue", "list"], 0).contains("groups"));
     queues.text(&["queue", "limit", "a long name of a queue with emails", "12", "--per-group", "--fair", "yes"], 0);
@@ -50,7 +49,7 @@ async fn a_list_shows_group_limits_and_fairness_within_80_columns(queues: Queues
 }
 
 #[test_support::test]
-async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Queues) {
+async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Migrated) {
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, group_key)
         SELECT uniqueue.new_job_id(), 'a', 'emails', g FROM unnest('{d, b, c, a}'::text[]) AS g;
@@ -70,7 +69,7 @@ async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Queues) {
 }
 
 #[test_support::test]
-async fn a_queue_has_the_status_of_the_view(queues: Queues) {
+async fn a_queue_has_the_status_of_the_view(queues: Migrated) {
     let sql = "
         INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
         SELECT uniqueue.new_job_id(), 'a', queue, state::uniqueue.job_state, now() - interval '1 min',

@@ -2,11 +2,10 @@
 
 use test_support::prelude::*;
 
-use super::Queues;
-use crate::support::{execute, texts};
+use crate::support::{Migrated, execute, texts};
 
 #[test_support::test]
-async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Queues) {
+async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Migrated) {
     let odd = "it's; DROP TABLE uniqueue.periodic --";
     execute(
         &queues.url,
@@ -28,13 +27,13 @@ async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Queues) {
     let text = queues.text(&["periodic", "run", odd], 0);
     let id = texts(&queues.url, "SELECT id::text FROM uniqueue.job").await.remove(0);
     assert_eq!(text, format!("inserted job {id}\n"));
-    let ran: Value = serde_json::from_str(&queues.text(&["periodic", "run", odd, "--json"], 0)).unwrap();
+    let ran = queues.json(&["periodic", "run", odd], 0);
     assert_eq!((&ran["name"], ran["job"].is_string(), &ran["duplicate"]), (&json!(odd), true, &json!(false)));
     let key = "UPDATE uniqueue.periodic SET unique_policy = '{\"key\": \"k\"}' WHERE name = 'daily'";
     execute(&queues.url, key).await;
-    let first: Value = serde_json::from_str(&queues.text(&["periodic", "run", "daily", "--json"], 0)).unwrap();
+    let first = queues.json(&["periodic", "run", "daily"], 0);
     assert_eq!(first["duplicate"], json!(false));
-    let again: Value = serde_json::from_str(&queues.text(&["periodic", "run", "daily", "--json"], 0)).unwrap();
+    let again = queues.json(&["periodic", "run", "daily"], 0);
     assert_eq!(again, json!({"name": "daily", "job": first["job"], "duplicate": true}));
     let holder = first["job"].as_str().unwrap();
     assert_eq!(
@@ -43,7 +42,7 @@ async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Queues) {
     );
     assert_eq!(queues.text(&["periodic", "pause", odd], 0), format!("periodic job {odd} is paused\n"));
     assert!(queues.text(&["periodic", "list"], 0).contains("| paused "));
-    let resumed: Value = serde_json::from_str(&queues.text(&["periodic", "resume", odd, "--json"], 0)).unwrap();
+    let resumed = queues.json(&["periodic", "resume", odd], 0);
     assert_eq!(resumed, json!({"name": odd, "is": "resumed"}));
     assert_eq!(queues.text(&["periodic", "remove", odd], 0), format!("periodic job {odd} is removed\n"));
 
@@ -55,7 +54,7 @@ async fn periodic_jobs_are_listed_run_paused_and_removed(queues: Queues) {
 }
 
 #[test_support::test]
-async fn periodic_jobs_are_added_and_changed(queues: Queues) {
+async fn periodic_jobs_are_added_and_changed(queues: Migrated) {
     let add = ["periodic", "add", "daily", "digest.send", "0 9 * * MON-FRI", "--time-zone", "Europe/Berlin"];
     let text = queues.text(&[&add[..], &["--queue", "emails", "--args", r#"{"to": "all"}"#]].concat(), 0);
     assert_eq!(text, "periodic job daily is added\n");
@@ -87,7 +86,7 @@ async fn periodic_jobs_are_added_and_changed(queues: Queues) {
 }
 
 #[test_support::test]
-async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left(queues: Queues) {
+async fn backfill_looks_first_then_puts_waiting_jobs_in_groups_and_says_what_is_left(queues: Migrated) {
     execute(
         &queues.url,
         "SELECT count(i.id) FROM generate_series(1, 60) AS n,

@@ -5,11 +5,10 @@ use std::process::{Command, Stdio};
 
 use test_support::prelude::*;
 
-use super::Queues;
-use crate::support::{execute, texts};
+use crate::support::{Migrated, execute, texts};
 
 #[test_support::test]
-async fn queues_are_paused_limited_and_keep_their_jobs(queues: Queues) {
+async fn queues_are_paused_limited_and_keep_their_jobs(queues: Migrated) {
     let odd = "it's \"odd\"; --";
     let text = queues.text(&["queue", "pause", odd, "emails"], 0);
     let expected = format!(
@@ -103,7 +102,7 @@ async fn queues_are_paused_limited_and_keep_their_jobs(queues: Queues) {
 }
 
 #[test_support::test]
-async fn queues_and_their_groups_get_rates_and_are_held(queues: Queues) {
+async fn queues_and_their_groups_get_rates_and_are_held(queues: Migrated) {
     let rate = |more: &[&'static str]| queues.text(&[&["queue", "rate", "emails"], more].concat(), 0);
     assert_eq!(rate(&["10/1s"]), "queue emails starts jobs at a rate of 10/1s, over all runners\n");
     assert_eq!(
@@ -155,7 +154,7 @@ async fn queues_and_their_groups_get_rates_and_are_held(queues: Queues) {
 }
 
 #[test_support::test]
-async fn a_queue_without_runner_and_jobs_is_set_with_a_note(queues: Queues) {
+async fn a_queue_without_runner_and_jobs_is_set_with_a_note(queues: Migrated) {
     queues.text(&["job", "insert", "a", "--queue", "emails"], 0);
     let runner = "INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
         VALUES (gen_random_uuid(), 'r', '{reports}', now() + interval '1 h', true)";
@@ -186,7 +185,7 @@ async fn a_queue_without_runner_and_jobs_is_set_with_a_note(queues: Queues) {
 }
 
 #[test_support::test]
-async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_stay(queues: Queues) {
+async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_stay(queues: Migrated) {
     let names = "SELECT name FROM uniqueue.queue ORDER BY name";
     queues.text(&["queue", "pause", "emials", "emails", "busy", "done"], 0);
     // An empty row stays after a resume, and can be removed as well.
@@ -214,7 +213,7 @@ async fn the_settings_of_a_mistyped_queue_are_removed_and_those_of_a_used_one_st
 }
 
 #[test_support::test]
-async fn stats_are_printed_once_or_line_by_line(queues: Queues) {
+async fn stats_are_printed_once_or_line_by_line(queues: Migrated) {
     execute(
         &queues.url,
         "INSERT INTO uniqueue.job (id, kind, state, created_at, scheduled_at, attempted_at, finalized_at)
