@@ -2,7 +2,6 @@
 
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::until;
 use support::prelude::*;
 
 /// Works as many jobs as there are slots, each of which blocks its thread until all of them are there. Answers how
@@ -29,7 +28,7 @@ async fn all_block_at_once(slots: u32, block: fn(&dyn Fn())) -> Duration {
     let runner = Runner::new(database.client.clone()).queue("default", slots as usize).worker(worker);
     let runner = runner.start().await.unwrap();
     for job in jobs {
-        assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, 1);
+        assert_eq!(database.until_state(job.id(), JobState::Completed).await.attempt, 1);
     }
     runner.stop().await.unwrap();
     *seen.1.lock().unwrap()
@@ -72,11 +71,11 @@ async fn work_that_blocks_its_thread_holds_up_no_result_and_no_fetch(database: D
     database.start(database.runner().queue("default", jobs.len() + 1).worker(worker)).await;
     jobs.push(database.client.insert(Task { n: 0 }).await.unwrap());
     for job in jobs {
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
     assert_eq!(database.client.job(last).await.unwrap().unwrap().state, JobState::Running);
     IS_OVER.store(true, Ordering::SeqCst);
-    until(&database, last, JobState::Completed).await;
+    database.until_state(last, JobState::Completed).await;
 }
 
 #[support::test(flavor = "multi_thread", worker_threads = 4)]
@@ -87,7 +86,7 @@ async fn work_that_computes_until_it_is_stopped_hears_of_the_stop(database: Data
     };
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let runner = database.runner().queue("default", 1).worker(worker).start().await.unwrap();
-    until(&database, job.id(), JobState::Running).await;
+    database.until_state(job.id(), JobState::Running).await;
     runner.stop_within(Duration::from_millis(100)).await.unwrap();
     let job = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!((job.state, job.attempt, job.errors), (JobState::Available, 0, vec![]));
@@ -127,7 +126,7 @@ async fn results_of_different_attempts_count_in_one_batch(database: Database) {
     database.execute("UPDATE {schema}.job SET attempt = (args ->> 'n')::integer % 3").await;
     database.start(quick(&database.client).worker(at_once)).await;
     for (n, job) in (0..).zip(&jobs) {
-        assert_eq!(until(&database, job.id(), JobState::Completed).await.attempt, n % 3 + 1);
+        assert_eq!(database.until_state(job.id(), JobState::Completed).await.attempt, n % 3 + 1);
     }
 }
 

@@ -1,10 +1,6 @@
 //! A running job that is taken away: its worker is cancelled, and no other.
 
-use super::until;
 use support::prelude::*;
-
-/// No heartbeat comes while a test runs.
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// What a worker of [`watched`] went through.
 #[derive(Debug, Eq, PartialEq)]
@@ -131,7 +127,7 @@ async fn tidies_up(database: &Database, retention: Retention) {
     // Questions, by notification and by heartbeat.
     for n in 1..4 {
         let other = database.client.insert(Task { n }).await.unwrap().id();
-        until(database, other, JobState::Running).await;
+        database.until_state(other, JobState::Running).await;
         let before = beat().await;
         database.client.cancel([other]).await.unwrap();
         eventually!(beat().await != before, "no heartbeat");

@@ -3,7 +3,6 @@
 use uniqueue::Event;
 
 use super::stopping::endless;
-use super::until;
 use support::prelude::*;
 
 async fn next(events: &mut Events) -> Event {
@@ -201,23 +200,6 @@ async fn a_change_by_hand_tells_which_jobs_it_discarded_instead(database: Databa
 }
 
 #[support::test]
-async fn a_stale_result_is_told_with_its_attempt(database: Database) {
-    let mut events = database.client.events();
-    let (work, started, go_on) = held_up();
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
-    let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    timeout(WAIT, started.notified()).await.unwrap();
-    database.give_to_another("true").await;
-    go_on.add_permits(1);
-    let mut told = words(&mut events, job.id(), "stale").await;
-    // The runner may start the job before the insert is answered.
-    told[..2].sort_unstable();
-    assert_eq!(told, ["inserted", "started", "stale"]);
-    runner.stop().await.unwrap();
-    assert!(waiting(&mut events).await.is_empty(), "a stale result is nothing else as well");
-}
-
-#[support::test]
 async fn the_jobs_of_a_dead_runner_are_told_as_rescued_and_a_killer_as_discarded(database: Database, client: &Client) {
     let lost = client.insert(job("elsewhere").queue("q")).await.unwrap();
     let killer = client.insert(job("elsewhere")).max_attempts(1).await.unwrap();
@@ -270,7 +252,7 @@ async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anythin
     let runner = quick(&client).worker(at_once).start().await.unwrap();
     client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
     let last = client.insert(Task { n: JOBS }).priority(-1).await.unwrap();
-    until(&database, last.id(), JobState::Completed).await;
+    database.until_state(last.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
     // At least three events a job; the ring holds the latest, as many as it was told to.
     let told = u64::from(JOBS + 1) * 3;

@@ -5,7 +5,6 @@ use std::fmt;
 
 use uniqueue::Permanent;
 
-use super::until;
 use support::prelude::*;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -36,14 +35,14 @@ async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Dat
         (2, ["timed out after 20 ms: panicked at tests/runner/failures.rs:"; 2]),
     ] {
         let job = database.client.insert(Task { n }).max_attempts(2).await.unwrap();
-        let row = until(&database, job.id(), JobState::Discarded).await;
+        let row = database.until_state(job.id(), JobState::Discarded).await;
         assert_eq!((row.attempt, row.errors.len()), (2, 2));
         for (found, expected) in row.errors.iter().zip(errors) {
             assert!(found.error.starts_with(expected), "{}", found.error);
         }
     }
     let quick_one = database.client.insert(Task { n: 3 }).await.unwrap();
-    until(&database, quick_one.id(), JobState::Completed).await;
+    database.until_state(quick_one.id(), JobState::Completed).await;
 }
 
 #[support::test]
@@ -56,7 +55,7 @@ async fn what_is_done_within_the_grace_of_a_timeout_counts_and_is_not_done_twice
     };
     database.start(quick(&database.client).timeout(SHORT).stop_grace(LONG).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!((row.output, row.attempt), (Some(json!("TimedOut")), 1));
     assert_eq!(RUNS.load(Ordering::SeqCst), 1);
 }
@@ -92,7 +91,7 @@ async fn a_timeout_is_the_jobs_then_the_kinds_then_the_runners(database: Databas
     ] {
         let runner = quick(&database.client).timeout(SHORT).worker_with(Patient, options).start().await.unwrap();
         let job = database.client.insert(Task { n }).await.unwrap();
-        let row = until(&database, job.id(), JobState::Completed).await;
+        let row = database.until_state(job.id(), JobState::Completed).await;
         assert_eq!(row.output, Some(json!(is_stopped)), "{n}");
         runner.stop().await.unwrap();
     }
@@ -106,7 +105,7 @@ async fn a_function_can_have_a_retry_policy_of_its_own(database: Database) {
     database.start(quick(&database.client).worker_with(work, options)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     for attempt in [1_u16, 2] {
-        let row = until(&database, job.id(), JobState::Retryable).await;
+        let row = database.until_state(job.id(), JobState::Retryable).await;
         let wait = (row.scheduled_at - row.errors.last().unwrap().at).as_seconds_f64();
         assert!((wait - 100.0 * f64::from(attempt)).abs() < 1.0, "{wait}");
         if attempt == 1 {
@@ -148,12 +147,12 @@ async fn a_permanent_error_discards_at_once_however_it_is_wrapped(database: Data
     database.start(quick(&database.client).retry_policy(RetryPolicy::fixed(LONG)).worker(work)).await;
     for n in 0..4 {
         let job = database.client.insert(Task { n }).await.unwrap();
-        let row = until(&database, job.id(), JobState::Discarded).await;
+        let row = database.until_state(job.id(), JobState::Discarded).await;
         let expected = if n == 1 { "invalid digit found in string" } else { "no such account" };
         assert_eq!((row.attempt, row.errors.len(), row.errors[0].error.as_str()), (1, 1, expected));
     }
     let job = database.client.insert(Task { n: 4 }).await.unwrap();
-    until(&database, job.id(), JobState::Retryable).await;
+    database.until_state(job.id(), JobState::Retryable).await;
 }
 
 #[support::test]
@@ -180,7 +179,7 @@ async fn a_panic_keeps_its_place_wherever_in_the_worker_it_is(database: Database
         [(0, here, ": in the work"), (1, "panicked", ": elsewhere"), (2, here, ": in the timeout")]
     {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
-        let row = until(&database, job.id(), JobState::Discarded).await;
+        let row = database.until_state(job.id(), JobState::Discarded).await;
         let error = &row.errors[0].error;
         assert!(error.starts_with(place) && error.ends_with(message), "{error}");
         assert_eq!(error == "panicked: elsewhere", n == 1, "{error}");
@@ -201,7 +200,7 @@ async fn an_error_of_the_database_is_told_in_its_words_and_once(database: Databa
     database.start(quick(&database.client).worker(work)).await;
     for n in [0, 1] {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
-        let row = until(&database, job.id(), JobState::Discarded).await;
+        let row = database.until_state(job.id(), JobState::Discarded).await;
         assert_eq!(row.errors[0].error, "error returned from database: division by zero", "{n}");
     }
 }
@@ -222,7 +221,7 @@ async fn long_errors_and_reasons_are_kept_up_to_a_limit(database: Database) {
     for n in 0..5 {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
         let state = if n == 2 { JobState::Cancelled } else { JobState::Discarded };
-        let row = until(&database, job.id(), state).await;
+        let row = database.until_state(job.id(), state).await;
         let text = &row.errors[0].error;
         assert!((16 * 1024..17 * 1024).contains(&text.len()), "{n}: {}", text.len());
         assert!(text.ends_with(" bytes)") && text.contains("… (cut: 10"), "{n}: {}", &text[text.len() - 40..]);

@@ -1,6 +1,5 @@
 //! A result counts only for the run that made it, and effects commit with their completion.
 
-use super::until;
 use support::prelude::*;
 
 #[support::test]
@@ -18,7 +17,7 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
     };
     database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     // A snooze does not count as an attempt, so the attempt's number comes back.
     for expected in [(1, 1), (2, 1), (3, 2), (4, 2)] {
         assert_eq!(started.recv().await, Some(expected));
@@ -26,7 +25,7 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
     assert_eq!((row.run, row.attempt), (4, 2));
     let last = "UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483646";
     database.execute(last).await;
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2_147_483_647);
     database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483647").await;
     for expected in [(2_147_483_647, 3), (1, 4), (2, 4), (3, 5), (4, 5)] {
@@ -122,7 +121,7 @@ async fn a_runner_that_lost_its_lease_stops_its_jobs_and_goes_on_under_a_new_one
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     GATE.begun(1).await;
     database.end_leases().await;
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(RUNS.load(Ordering::SeqCst), 2);
     assert_ne!(runner.id(), first);
     assert_eq!(row.worker, Some(runner.id()));
@@ -145,7 +144,7 @@ async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_
         let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
         let first = runner.id();
         let job = database.client.insert(Task { n: 1 }).await.unwrap();
-        until(&database, job.id(), JobState::Running).await;
+        database.until_state(job.id(), JobState::Running).await;
         sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(length)).await;
         database.execute("DROP FUNCTION {schema}.slow CASCADE").await;
@@ -154,7 +153,7 @@ async fn a_lease_that_was_declared_lost_is_not_extended_again_by_what_was_asked_
         eventually!(
             {
                 let second = database.client.insert(Task { n: 2 }).await.unwrap();
-                until(&database, second.id(), JobState::Completed).await;
+                database.until_state(second.id(), JobState::Completed).await;
                 runner.id() == first || database.number(&holds.replace("{id}", &first.to_string())).await == 0
             },
             "jobs run under a lease that is lost"
@@ -174,7 +173,7 @@ async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_la
     };
     database.start(quick(&database.client).lease(LEASE).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, job.id(), JobState::Running).await;
+    database.until_state(job.id(), JobState::Running).await;
     let beats = "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at";
     database.until(beats, 1).await;
     let extended_at = Instant::now();

@@ -1,6 +1,5 @@
 //! The grace period of running work after a stop.
 
-use super::until;
 use support::prelude::*;
 
 /// A grace that no test waits for.
@@ -108,7 +107,7 @@ async fn a_lost_lease_leaves_no_grace(database: Database) {
     heard(&STARTED).await;
     database.end_leases().await;
     heard(&DROPPED).await;
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
 }
 
 #[support::test]
@@ -197,15 +196,8 @@ async fn a_hard_stop_under_load_loses_no_attempt_in_any_phase(database: Database
     };
     // Some run, some wait behind them: half of what runs does not end by itself.
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
-    let runner = database
-        .runner()
-        .queue("default", 400)
-        .stop_timeout(Duration::ZERO)
-        .stop_grace(Duration::from_millis(100))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    let runner = database.runner().queue("default", 400).stop_timeout(Duration::ZERO);
+    let runner = runner.stop_grace(Duration::from_millis(100)).worker(work).start().await.unwrap();
     while STARTED.load(Ordering::SeqCst) < 500 {
         tokio::task::yield_now().await;
     }

@@ -1,6 +1,5 @@
 //! A runner has two connections of its own, and a failure of the listening connection does not cost its lease.
 
-use super::until;
 use support::prelude::*;
 
 /// The sessions of [`named`] clients.
@@ -44,7 +43,7 @@ async fn a_runner_has_two_standing_connections_and_at_most_three_for_fetches_and
         let mut most = 0;
         while began.elapsed() < Duration::from_secs(1) {
             let later = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
-            until(&database, later.id(), JobState::Completed).await;
+            database.until_state(later.id(), JobState::Completed).await;
             most = most.max(connections(&database).await);
         }
         assert!(
@@ -73,7 +72,7 @@ async fn a_line_that_is_cut_again_and_again_costs_no_lease_and_no_job(database: 
     let runner = runner.start().await.unwrap();
     let id = runner.id();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, job.id(), JobState::Running).await;
+    database.until_state(job.id(), JobState::Running).await;
     let began = Instant::now();
     let mut cuts = 0;
     while began.elapsed() < Duration::from_secs(5) {
@@ -98,7 +97,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(datab
     let hour = Duration::from_secs(3600);
     database.start(quick(&client).lease(hour).poll_interval(hour).stop_timeout(Duration::ZERO).worker(work)).await;
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, running.id(), JobState::Running).await;
+    database.until_state(running.id(), JobState::Running).await;
     while !cut(&database).await {}
     // Without the notifications, as if they had been sent while no session listened.
     database.execute(&format!("DELETE FROM {{schema}}.job WHERE id = '{}'", running.id())).await;
@@ -131,7 +130,7 @@ async fn a_flood_of_notifications_holds_up_no_heartbeat(database: Database) {
     }
     assert_eq!(runner.id(), id, "the lease was lost");
     let inserted = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, inserted.id(), JobState::Completed).await;
+    database.until_state(inserted.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
 }
 
@@ -149,7 +148,7 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(datab
     database.start(database.runner().queue("default", 600).worker(work)).await;
     let locked = database.client.insert_many((0..LOCKED).map(|_| Task { n: 0 })).await.unwrap();
     for job in &locked {
-        until(&database, job.id(), JobState::Running).await;
+        database.until_state(job.id(), JobState::Running).await;
     }
     let open = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
     GATE.open(LOCKED);
@@ -158,12 +157,12 @@ async fn results_that_wait_for_locked_rows_leave_connections_to_the_others(datab
     let began = Instant::now();
     for _ in 0..20 {
         let other = database.client.insert(Task { n: 1 }).await.unwrap();
-        until(&database, other.id(), JobState::Completed).await;
+        database.until_state(other.id(), JobState::Completed).await;
     }
     assert!(began.elapsed() < ENOUGH, "{:?}", began.elapsed());
     open.rollback().await.unwrap();
     for job in &locked {
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
 }
 

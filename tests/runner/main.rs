@@ -35,11 +35,6 @@ mod waking;
 
 use support::prelude::*;
 
-/// Waits until a job is in a state.
-async fn until(database: &Database, id: JobId, state: JobState) -> JobRow {
-    database.until_state(id, state).await
-}
-
 /// Waits until the runner has told the database that it sleeps.
 async fn until_idle(database: &Database) {
     eventually!(database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await > 0);

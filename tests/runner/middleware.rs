@@ -2,7 +2,6 @@
 
 use uniqueue::{AnyJob, Middleware, Next};
 
-use super::until;
 use support::prelude::*;
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -38,12 +37,12 @@ async fn several_nest_in_the_order_added_around_every_attempt_of_every_kind(data
     let runner = quick(&database.client).middleware(Noting("outer", log.clone())).worker(work);
     database.start(runner.worker(|_: RunningJob<Other>| async {}).middleware(Noting("inner", log.clone()))).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     let first = ["outer in task 1", "inner in task 1", "work", "inner out false", "outer out false"];
     let second = ["outer in task 2", "inner in task 2", "work", "inner out true", "outer out true"];
     assert_eq!(std::mem::take(&mut *log.lock().unwrap()), [first, second].concat());
     let job = database.client.insert(Other {}).await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(*log.lock().unwrap(), ["outer in other 1", "inner in other 1", "inner out true", "outer out true"]);
 }
 
@@ -57,7 +56,7 @@ async fn an_async_function_sees_the_job_and_the_runners_state(database: Database
     let log = Log::default();
     database.start(quick(&database.client).state(log.clone()).middleware(look).worker(at_once)).await;
     let job = database.client.insert(Task { n: 1 }).meta("tenant", 7).await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(*log.lock().unwrap(), [format!("{} default 7", job.id())]);
 }
 
@@ -82,7 +81,7 @@ async fn a_middleware_can_keep_a_job_from_being_worked_with_any_outcome_or_an_er
         (3, JobState::Completed, None),
     ] {
         let job = database.client.insert(Task { n }).max_attempts(1).await.unwrap();
-        let row = until(&database, job.id(), state).await;
+        let row = database.until_state(job.id(), state).await;
         assert_eq!(row.errors.first().map(|error| error.error.as_str()), said);
     }
 }
@@ -95,7 +94,7 @@ async fn a_middleware_can_change_what_the_worker_said(database: Database) {
     let work = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
     database.start(quick(&database.client).middleware(lenient).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(row.output, Some("despite no luck".into()));
 }
 
@@ -107,7 +106,7 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
     };
     let runner = quick(&database.client).middleware(clumsy).worker(at_once).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     let error = &row.errors[0].error;
     assert!(error.starts_with("panicked at tests/runner/middleware.rs:") && error.ends_with("dropped it"), "{error}");
     runner.stop().await.unwrap();

@@ -2,9 +2,6 @@
 
 use std::task::Poll;
 
-use uniqueue::embedded::Postgres;
-
-use super::until;
 use support::prelude::*;
 
 #[support::test]
@@ -25,9 +22,9 @@ async fn r6_a_row_that_cannot_be_read_stops_no_other_job(database: Database) {
     spoil(5, r#"errors = '["by hand"]'"#).await;
     database.start(quick(&database.client).worker(at_once)).await;
     for index in [1, 2, 4, 5] {
-        until(&database, jobs[index], JobState::Completed).await;
+        database.until_state(jobs[index], JobState::Completed).await;
     }
-    until(&database, jobs[3], JobState::Discarded).await;
+    database.until_state(jobs[3], JobState::Discarded).await;
     let state = format!("SELECT state::text FROM {{schema}}.job WHERE id = '{}'", jobs[0]);
     eventually!(database.text(&state).await == "discarded");
 }
@@ -71,7 +68,7 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot(da
         // The lease is lost, so the work is dropped, and the bomb goes off.
         database.end_leases().await;
     }
-    until(&database, inserted.id(), JobState::Completed).await;
+    database.until_state(inserted.id(), JobState::Completed).await;
 }
 
 #[support::test]
@@ -89,7 +86,7 @@ async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back(database: Database
     database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
     until_sent("fetch_jobs(", 2).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
-    let row = until(&database, lost.id(), JobState::Completed).await;
+    let row = database.until_state(lost.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (1, 0));
     runner.stop().await.unwrap();
 }
@@ -121,7 +118,7 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
     let second = database.client.insert(Task { n: 1 }).await.unwrap();
     // Seen over other connections, so these are committed.
     for job in [first, second] {
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
     let mut left = client.pool().acquire().await.unwrap();
     // In one transaction now() stands still.

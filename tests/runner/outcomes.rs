@@ -2,7 +2,6 @@
 
 use uniqueue::{AnyJob, Middleware, Needs, Next};
 
-use super::until;
 use support::prelude::*;
 
 #[support::test]
@@ -32,9 +31,9 @@ async fn a_function_and_a_type_can_be_workers(database: Database) {
     let runner = quick(&database.client).worker(Doubler { times: 2 }).worker(task).start().await.unwrap();
     let double = database.client.insert(Double { n: 21 }).await.unwrap();
     let plain = database.client.insert(Task { n: 7 }).await.unwrap();
-    let done = until(&database, double.id(), JobState::Completed).await;
+    let done = database.until_state(double.id(), JobState::Completed).await;
     assert_eq!(done.output, Some(json!(42)));
-    let done = until(&database, plain.id(), JobState::Completed).await;
+    let done = database.until_state(plain.id(), JobState::Completed).await;
     assert_eq!((done.output, done.attempt, done.worker), (None, 1, Some(runner.id())));
     assert!(done.errors.is_empty() && done.finalized_at.is_some() && done.attempted_at.is_some());
     runner.stop().await.unwrap();
@@ -54,7 +53,7 @@ async fn a_retry_waits_in_state_retryable_by_the_workers_own_policy(database: Da
     }
     database.start(quick(&database.client).worker(Slow)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Retryable).await;
+    let row = database.until_state(job.id(), JobState::Retryable).await;
     let wait = row.scheduled_at - row.errors[0].at;
     assert!((wait.as_seconds_f64() - 100.0).abs() < 1.0, "{wait}");
 }
@@ -75,18 +74,9 @@ async fn cancel_discard_and_retry_are_outcomes_with_reasons(database: Database) 
         (2, JobState::Retryable, "later"),
     ] {
         let job = database.client.insert(Task { n }).await.unwrap();
-        let row = until(&database, job.id(), state).await;
+        let row = database.until_state(job.id(), state).await;
         assert_eq!(row.errors[0].error, reason);
     }
-}
-
-#[support::test]
-async fn args_that_do_not_fit_are_a_failure_that_says_so(database: Database) {
-    database.start(quick(&database.client).worker(at_once)).await;
-    let odd = NewJob::new("task", &json!({"n": "seven"})).max_attempts(1);
-    let job = database.client.insert(odd).await.unwrap();
-    let row = until(&database, job.id(), JobState::Discarded).await;
-    assert!(row.errors[0].error.contains("invalid args of \"task\""), "{:?}", row.errors);
 }
 
 #[support::test]
@@ -101,22 +91,10 @@ async fn results_that_cannot_be_stored_end_the_job_and_hold_up_nobody(database: 
     database.start(quick(&database.client).worker(work)).await;
     let jobs = (0..3).map(|n| NewJob::from(Task { n }).max_attempts(2));
     let answers = database.client.insert_many(jobs).await.unwrap();
-    let row = until(&database, answers[0].id(), JobState::Discarded).await;
+    let row = database.until_state(answers[0].id(), JobState::Discarded).await;
     assert_eq!(row.errors.len(), 2, "as any failure, it is retried");
     assert!(row.errors[0].error.contains("could not be stored"), "{:?}", row.errors);
-    until(&database, answers[2].id(), JobState::Completed).await;
-}
-
-#[support::test]
-async fn an_output_that_cannot_be_stored_follows_the_retry_policy(database: Database) {
-    let work = |job: RunningJob<Task>| async move {
-        let output = if job.attempt() < 3 { "nul \0 inside" } else { "at last" };
-        Outcome::complete_with(output).unwrap()
-    };
-    database.start(quick(&database.client).worker(work)).await;
-    let job = database.client.insert(Task { n: 0 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
-    assert_eq!((row.output, row.errors.len(), row.attempt), (Some(json!("at last")), 2, 3));
+    database.until_state(answers[2].id(), JobState::Completed).await;
 }
 
 #[support::test]
@@ -155,7 +133,7 @@ async fn workers_reach_the_runners_values_by_their_types(database: Database) {
     };
     database.start(quick(&database.client).state(Greeting("hello")).state(runs.clone()).worker(work)).await;
     let job = database.client.insert(Task { n: 7 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!((row.output, runs.load(Ordering::SeqCst)), (Some("hello".into()), 7));
 }
 
@@ -168,7 +146,7 @@ async fn state_that_is_missing_is_a_failure_that_names_the_type_and_the_remedy(d
     };
     database.start(quick(&database.client).state(7_u8).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
-    let row = until(&database, job.id(), JobState::Discarded).await;
+    let row = database.until_state(job.id(), JobState::Discarded).await;
     let said = &row.errors[0].error;
     assert!(said.contains("Greeting") && said.contains("Runner::state") && said.contains("given u8"), "{said}");
 }

@@ -5,7 +5,6 @@ use std::fmt;
 
 use uniqueue::Permanent;
 
-use super::until;
 use support::prelude::*;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -44,7 +43,7 @@ async fn the_default_policy_stands_in_for_one_that_panics() {
     let runner = runner(&database).retry_policy(SHORT_SIGHTED).timeout(limit).worker(work).start().await.unwrap();
     for (n, error) in [(0, "no luck"), (1, "panicked while the work was dropped")] {
         let job = database.client.insert(Task { n }).max_attempts(9).await.unwrap();
-        let row = until(&database, job.id(), JobState::Retryable).await;
+        let row = database.until_state(job.id(), JobState::Retryable).await;
         assert_eq!((row.attempt, errors(&row)), (2, vec![error; 2]));
         assert!(row.scheduled_at - OffsetDateTime::now_utc() < Duration::from_secs(3), "two seconds, more or less");
     }
@@ -70,7 +69,7 @@ async fn the_runners_policy_stands_in_for_a_workers_that_panics(database: Databa
     }
     database.start(runner(&database).retry_policy(RetryPolicy::fixed(LONG)).worker(Undecided)).await;
     let job = database.client.insert(Task { n: 0 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Retryable).await;
+    let row = database.until_state(job.id(), JobState::Retryable).await;
     assert_eq!(errors(&row), ["no luck"]);
     assert!(row.scheduled_at - OffsetDateTime::now_utc() > LONG / 2);
 }
@@ -128,7 +127,7 @@ async fn an_error_that_panics_ends_its_attempt_as_others_do() {
         (3, JobState::Discarded, "failed with an error that cannot be written: panicked at ", ": shown"),
     ] {
         let job = database.client.insert(Task { n }).await.unwrap();
-        let row = until(&database, job.id(), state).await;
+        let row = database.until_state(job.id(), state).await;
         let [error] = errors(&row)[..] else { panic!("{:?}", row.errors) };
         assert!(error.starts_with(start) && error.ends_with(end), "{error}");
     }

@@ -2,7 +2,6 @@
 
 use tokio::task::JoinHandle;
 
-use super::until;
 use support::prelude::*;
 
 /// So long that a heartbeat can be seconds late on a busy machine, and still be in time.
@@ -92,7 +91,7 @@ async fn works_four_queues(connections: u32, jobs: u32) {
     }
     let all = database.client.insert_many(all).await.unwrap();
     for job in all.iter().chain(&lost) {
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
     eventually!(
         database.number("SELECT count(*) FROM {schema}.job WHERE state = 'cancelled'").await == 0,
@@ -124,7 +123,7 @@ async fn an_application_that_holds_its_whole_pool_for_longer_than_a_lease_costs_
     let client = database.client_at(&database.url, 2).await;
     let runner = quick(&client).lease(LEASE).worker(at_once).start().await.unwrap();
     let first = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, first.id(), JobState::Completed).await;
+    database.until_state(first.id(), JobState::Completed).await;
     let watch = Watch::begin(&database);
     let held = hold_all(client.pool()).await;
     let began = Instant::now();
@@ -132,7 +131,7 @@ async fn an_application_that_holds_its_whole_pool_for_longer_than_a_lease_costs_
     while began.elapsed() < LEASE * 3 / 2 {
         n += 1;
         let job = database.client.insert(Task { n }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-        let row = until(&database, job.id(), JobState::Completed).await;
+        let row = database.until_state(job.id(), JobState::Completed).await;
         assert_eq!((row.attempt, row.worker), (1, Some(runner.id())));
     }
     let least = watch.end().await;

@@ -2,7 +2,6 @@
 
 use uniqueue::Progress;
 
-use super::until;
 use support::prelude::*;
 
 /// Waits until a job's stored progress is this.
@@ -32,7 +31,7 @@ async fn progress_can_be_read_while_the_job_runs_and_the_last_report_stays(datab
     assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Running);
     GATE.open(1);
     // What was new at the end came with the result: there is nothing to wait for.
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     let progress: Progress = serde_json::from_value(row.progress.unwrap()).unwrap();
     assert_eq!(progress, Progress::of(1000, 1000));
 }
@@ -56,7 +55,7 @@ async fn an_attempt_finds_how_far_the_last_one_came_however_it_ended(database: D
     };
     database.start(quick(&database.client).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.progress), (3, Some(json!(3))), "{:?}", row.errors);
 }
 
@@ -85,7 +84,7 @@ async fn a_report_that_cannot_be_stored_costs_neither_its_job_nor_the_others_any
     until_progress(&database, jobs[4].id(), &json!(4)).await;
     GATE.open(5);
     for (n, job) in jobs.iter().enumerate() {
-        let row = until(&database, job.id(), JobState::Completed).await;
+        let row = database.until_state(job.id(), JobState::Completed).await;
         assert_eq!((row.errors.len(), row.progress), (0, (n > 2).then(|| json!(n))));
     }
 }
@@ -102,7 +101,7 @@ async fn a_locked_row_holds_up_no_other_report_and_has_its_own_stored_later(data
     let locked = database.client.insert(Task { n: 1 }).await.unwrap();
     let free = database.client.insert(Task { n: 2 }).await.unwrap();
     for job in [&locked, &free] {
-        until(&database, job.id(), JobState::Running).await;
+        database.until_state(job.id(), JobState::Running).await;
     }
     let lock = format!("SELECT id FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", locked.id());
     let open = database.begin(&lock).await;
@@ -121,17 +120,12 @@ async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
         job.progress("mine");
         std::future::pending::<()>().await;
     };
-    let runner = quick(&database.client)
-        .stop_timeout(Duration::ZERO)
-        .stop_grace(Duration::ZERO)
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    let runner = quick(&database.client).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO).worker(work);
+    let runner = runner.start().await.unwrap();
     let taken = database.client.insert(Task { n: 1 }).await.unwrap();
     let kept = database.client.insert(Task { n: 2 }).await.unwrap();
     for job in [&taken, &kept] {
-        until(&database, job.id(), JobState::Running).await;
+        database.until_state(job.id(), JobState::Running).await;
     }
     // Another run has it, of the same runner and with the same attempt's number.
     let take = format!("UPDATE {{schema}}.job SET run = 2, progress = '\"theirs\"' WHERE id = '{}'", taken.id());

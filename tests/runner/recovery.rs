@@ -5,7 +5,6 @@
 use sqlx::{Postgres, Transaction};
 
 use super::line::named;
-use super::until;
 use support::prelude::*;
 
 /// The fetches that wait for the table of queues.
@@ -50,10 +49,10 @@ async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken(dat
     break_off(&database).await;
     let endless = database.client.insert(Task { n: 2 }).await.unwrap();
     lock.rollback().await.unwrap();
-    until(&database, endless.id(), JobState::Running).await;
+    database.until_state(endless.id(), JobState::Running).await;
     // The fetch comes to pass only now.
     let lost = lost(&database, &runner).await;
-    let row = until(&database, lost, JobState::Available).await;
+    let row = database.until_state(lost, JobState::Available).await;
     assert_eq!((row.attempt, row.errors.len()), (0, 0));
     assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Running);
     runner.stop().await.unwrap();
@@ -74,8 +73,8 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Datab
     eventually!(database.number("SELECT last_value FROM {schema}.refusals").await > 2, "it is not tried again");
     assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Available);
     database.drop_trigger().await;
-    until(&database, endless.id(), JobState::Running).await;
-    let row = until(&database, lost, JobState::Available).await;
+    database.until_state(endless.id(), JobState::Running).await;
+    let row = database.until_state(lost, JobState::Available).await;
     assert_eq!((row.attempt, row.errors.len()), (0, 0));
     runner.stop().await.unwrap();
 }
@@ -124,7 +123,7 @@ async fn started(database: &Database) -> RunnerHandle {
     let runner = quick(&client).worker(at_once).start().await.unwrap();
     for _ in 0..20 {
         let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
-        until(database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
     runner
 }
@@ -151,7 +150,7 @@ async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_t
     let runner = started(&database).await;
     demote(&database, "%").await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    let row = until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.worker), (1, Some(runner.id())));
     runner.stop().await.unwrap();
 }
@@ -161,6 +160,6 @@ async fn maintenance_goes_on_over_another_connection_when_the_old_one_takes_no_w
     let runner = started(&database).await;
     demote(&database, "-- Runs the service%").await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
 }

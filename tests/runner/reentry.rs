@@ -1,6 +1,5 @@
 //! R5 and R6 on the runner's paths: a job gives its claim up, and takes it back.
 
-use super::until;
 use support::prelude::*;
 
 /// A worker that fails when told to.
@@ -21,7 +20,7 @@ async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database)
     assert!(database.client.holder("k").await.unwrap().is_none());
     // Faktory: with the start policy a job that fails does not try to retake the lock.
     GATE.open(1);
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     assert!(!database.client.insert(job("other").unique_key(key())).await.unwrap().duplicate);
 }
@@ -34,7 +33,7 @@ async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database
     GATE.begun(1).await;
     assert!(database.client.holder("k").await.unwrap().is_none(), "Queued does not cover running");
     GATE.open(1);
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(row.claims);
     assert!(database.client.insert(job("other").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
 }
@@ -52,7 +51,7 @@ async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(databas
         let second = database.client.insert(job("other").unique_key(key())).await.unwrap();
         assert!(!second.duplicate);
         GATE.open(1);
-        let row = until(&database, first.id(), state).await;
+        let row = database.until_state(first.id(), state).await;
         assert!(!row.claims);
         let last = row.errors.last().unwrap();
         assert_eq!(last.error.contains("re-entry"), on_reentry == OnReentry::Discard, "{last:?}");
@@ -69,7 +68,7 @@ async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(databa
     let mut rival = database.pool().begin().await.unwrap();
     database.client.insert(job("rival").unique_key(UniqueKey::raw("k"))).tx(&mut rival).await.unwrap();
     GATE.open(1);
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.commit().await.unwrap();
 }
@@ -84,14 +83,14 @@ async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
     let mut rival = database.pool().begin().await.unwrap();
     database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
     GATE.open(1);
-    let row = until(&database, first.id(), JobState::Retryable).await;
+    let row = database.until_state(first.id(), JobState::Retryable).await;
     assert!(!row.claims);
     rival.rollback().await.unwrap();
     // The next change of state takes the free claim.
     database.client.retry([first.id()]).await.unwrap();
     GATE.begun(1).await;
     GATE.open(1);
-    until(&database, first.id(), JobState::Retryable).await;
+    database.until_state(first.id(), JobState::Retryable).await;
     assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
 }
 
@@ -115,11 +114,11 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
     let others = database.client.insert_many((2..50).map(|n| Task { n })).await.unwrap();
     GATE.open(1);
     for other in others {
-        until(&database, other.id(), JobState::Completed).await;
+        database.until_state(other.id(), JobState::Completed).await;
     }
     assert_eq!(database.client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
     open.commit().await.unwrap();
-    until(&database, holder.id(), JobState::Completed).await;
+    database.until_state(holder.id(), JobState::Completed).await;
 }
 
 #[support::test]
@@ -135,7 +134,7 @@ async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted(database: Dat
     let unrelated = database.client.insert(Task { n: 9 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
     database.start(quick(&database.client).worker(at_once)).await;
     for id in twins.into_iter().chain([unrelated.id()]) {
-        until(&database, id, JobState::Completed).await;
+        database.until_state(id, JobState::Completed).await;
     }
 }
 
@@ -146,7 +145,7 @@ async fn r6_entering_the_mask_at_completion_never_fails(database: Database) {
     let answers = database.client.insert_many((0..20).map(|n| NewJob::from(Task { n }).unique_key(only_completed())));
     for answer in answers.await.unwrap() {
         if !answer.duplicate {
-            until(&database, answer.id(), JobState::Completed).await;
+            database.until_state(answer.id(), JobState::Completed).await;
         }
     }
     runner.stop().await.unwrap();

@@ -1,7 +1,5 @@
 //! Jobs whose start the database refuses, for whatever reason, and queues whose fetch fails.
 
-use std::path::PathBuf;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixStream};
 

@@ -1,6 +1,5 @@
 //! Results that the database rejects.
 
-use super::until;
 use support::prelude::*;
 
 /// A trigger of the application: jobs that it is `about` cannot end.
@@ -30,7 +29,7 @@ async fn a_result_that_the_database_refuses_holds_up_no_other_and_counts_when_it
         let runner = runner.worker(work).start().await.unwrap();
         database.until(COMPLETED, 499).await;
         database.drop_trigger().await;
-        let row = until(&database, jobs[13].id(), JobState::Completed).await;
+        let row = database.until_state(jobs[13].id(), JobState::Completed).await;
         assert_eq!(!row.errors.is_empty(), has_failed, "{:?}", row.errors);
         runner.stop().await.unwrap();
     }
@@ -47,7 +46,7 @@ async fn a_completed_job_that_cannot_be_deleted_is_completed_and_kept(database: 
     let retention = Retention::default().completed(Duration::ZERO);
     let runner = database.runner().queue("default", 100).retention(retention);
     let runner = runner.prune_interval(Duration::from_millis(20)).worker(at_once).start().await.unwrap();
-    let row = until(&database, jobs[13].id(), JobState::Completed).await;
+    let row = database.until_state(jobs[13].id(), JobState::Completed).await;
     assert_eq!(row.errors.len(), 0);
     database.execute("DELETE FROM {schema}.mine").await;
     database.until("SELECT count(*) FROM {schema}.job", 0).await;

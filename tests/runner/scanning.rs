@@ -14,13 +14,8 @@ async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc:
         let worked = worked.clone();
         async move { worked.send(job.args.n).unwrap() }
     };
-    let runner = Runner::new(client.clone())
-        .queue("default", 100)
-        .poll_interval(Duration::from_millis(20))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    let runner = Runner::new(client.clone()).queue("default", 100).poll_interval(Duration::from_millis(20));
+    let runner = runner.worker(work).start().await.unwrap();
     (runner, works)
 }
 

@@ -2,7 +2,6 @@
 //! A statement that times out in the client ends in the server as well.
 
 use super::line::{connections, named};
-use super::until;
 use support::prelude::*;
 
 const COMPLETED: &str = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
@@ -66,7 +65,7 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     let [ends_meanwhile, ends_after] = [1, 100].map(|n| database.client.insert(Task { n }));
     let [ends_meanwhile, ends_after] = [ends_meanwhile.await.unwrap(), ends_after.await.unwrap()];
     for job in [&ends_meanwhile, &ends_after] {
-        until(&database, job.id(), JobState::Running).await;
+        database.until_state(job.id(), JobState::Running).await;
     }
     let rebuild = database.begin("LOCK TABLE {schema}.job IN ACCESS EXCLUSIVE MODE").await;
     GO_ON.add_permits(1);
@@ -80,7 +79,7 @@ async fn a_table_that_is_locked_for_leases_costs_no_more_connections_than_a_runn
     assert!(most <= 7, "one of the pool, two that stand, up to four for fetches and results: {most}");
     GO_ON.add_permits(100);
     for job in [ends_meanwhile, ends_after] {
-        let row = until(&database, job.id(), JobState::Completed).await;
+        let row = database.until_state(job.id(), JobState::Completed).await;
         assert_eq!((row.attempt, row.worker, row.errors.len()), (1, Some(id), 0));
     }
     runner.stop().await.unwrap();

@@ -1,6 +1,5 @@
 //! The settings of a runner, and what its start checks.
 
-use super::until;
 use support::prelude::*;
 
 #[support::test]
@@ -18,7 +17,7 @@ async fn settings_longer_than_any_clock_goes_are_a_hundred_years(database: Datab
     // Every part of it lives: the old job is pruned, a new one is worked, and so is one after a fetch that failed.
     database.until("SELECT count(*) FROM {schema}.job", 0).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
     let later = "INSERT INTO {schema}.job (id, kind, args) VALUES (gen_random_uuid(), 'task', '{\"n\": 2}')";
     database.execute(later).await;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};

@@ -160,13 +160,8 @@ async fn stop_while_a_fetch_hangs() -> Option<f64> {
 #[support::test]
 async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(database: Database) {
     let (work, started, go_on) = held_up();
-    let runner = quick(&database.client)
-        .stop_timeout(Duration::from_millis(200))
-        .stop_grace(Duration::from_millis(1))
-        .worker(work)
-        .start()
-        .await
-        .unwrap();
+    let runner = quick(&database.client).stop_timeout(Duration::from_millis(200)).stop_grace(Duration::from_millis(1));
+    let runner = runner.worker(work).start().await.unwrap();
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     timeout(WAIT, started.notified()).await.unwrap();
     let open = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
@@ -180,7 +175,7 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!(row.state, JobState::Running);
     let next = quick(&database.client).lease(Duration::from_secs(1)).worker(at_once).start().await.unwrap();
-    let row = super::until(&database, job.id(), JobState::Completed).await;
+    let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2);
     next.stop().await.unwrap();
 }

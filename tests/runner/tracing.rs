@@ -3,7 +3,6 @@
 use opentelemetry::trace::{SpanKind, Status};
 use tracing::Instrument;
 
-use super::until;
 use support::prelude::*;
 use support::{Trace, attribute};
 
@@ -30,7 +29,7 @@ async fn the_workers_span_is_in_the_inserters_trace(database: Database) {
         tracing::info_span!(target: "traced", "inside").in_scope(|| {});
     };
     let runner = quick(&database.client).worker(work).start().await.unwrap();
-    until(&database, job.id(), JobState::Completed).await;
+    database.until_state(job.id(), JobState::Completed).await;
     runner.stop().await.unwrap();
     let attempt = ended(&trace, "task", 1).await.remove(0);
     assert_eq!(attempt.parent_span_id, request.span_context.span_id());
@@ -65,7 +64,7 @@ async fn the_span_says_which_attempt_it_is_and_how_it_ended(database: Database) 
         let before = trace.ended("task").len();
         let insert = database.client.insert(Task { n }).max_attempts(2);
         let job = insert.into_future().instrument(request.clone()).await.unwrap();
-        until(&database, job.id(), state).await;
+        database.until_state(job.id(), state).await;
         let spans = ended(&trace, "task", before + attempts).await;
         let span = spans.last().unwrap();
         let said = |name| attribute(span, name).unwrap_or_default();
@@ -101,7 +100,7 @@ async fn what_was_completed_in_a_transaction_is_traced_as_completed(database: Da
     ] {
         let insert = database.client.insert(Task { n }).max_attempts(1).into_future().instrument(request.clone());
         let job = insert.await.unwrap();
-        until(&database, job.id(), state).await;
+        database.until_state(job.id(), state).await;
         let span = ended(&trace, "task", n as usize).await.pop().unwrap();
         assert_eq!((attribute(&span, "outcome").unwrap().as_str(), &span.status), (outcome, &status));
     }
@@ -141,6 +140,6 @@ async fn a_traceparent_that_is_none_stops_no_job(database: Database) {
     database.start(quick(&database.client).worker(at_once)).await;
     for odd in [Value::from("nonsense"), Value::from(7), Value::Null] {
         let job = database.client.insert(Task { n: 1 }).meta("traceparent", odd).await.unwrap();
-        until(&database, job.id(), JobState::Completed).await;
+        database.until_state(job.id(), JobState::Completed).await;
     }
 }

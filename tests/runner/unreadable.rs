@@ -133,7 +133,7 @@ async fn of_many_errors_the_newest_are_kept(database: Database) {
     let runner = super::quick(&database.client)
         .worker(async |job: RunningJob<Task>| Err::<(), _>(format!("failed {}", job.attempt())));
     let runner = runner.start().await.unwrap();
-    let row = super::until(&database, job.id(), JobState::Discarded).await;
+    let row = database.until_state(job.id(), JobState::Discarded).await;
     runner.stop().await.unwrap();
     let attempts: Vec<_> = row.errors.iter().map(|error| error.attempt).collect();
     assert_eq!(attempts, (11..=60).collect::<Vec<_>>());

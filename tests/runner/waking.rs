@@ -1,6 +1,6 @@
 //! The start of jobs: wake-ups, polling, order, schedules, and kinds without a worker.
 
-use super::{until, until_idle};
+use super::until_idle;
 use support::prelude::*;
 
 fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
@@ -160,20 +160,6 @@ async fn higher_priority_runs_first_then_earlier_schedule_then_id(database: Data
         order.push(timeout(WAIT, started.recv()).await.unwrap().unwrap());
     }
     assert_eq!(order, [1, 2, 10, 11, 12, 99]);
-}
-
-#[support::test]
-async fn unknown_kinds_and_other_queues_are_left_for_others(database: Database) {
-    let unknown = database.client.insert(job("unknown").priority(9)).await.unwrap();
-    let elsewhere = database.client.insert(Task { n: 1 }).queue("elsewhere").await.unwrap();
-    let known = database.client.insert(Task { n: 2 }).await.unwrap();
-    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
-    until(&database, known.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
-    for left in [unknown, elsewhere] {
-        let row = database.client.job(left.id()).await.unwrap().unwrap();
-        assert_eq!((row.state, row.attempt), (JobState::Available, 0));
-    }
 }
 
 #[support::test]

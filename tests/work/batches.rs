@@ -1,10 +1,8 @@
 //! Batch workers: one call for several jobs, each with an outcome of its own.
 
-use uniqueue::{Batching, JobError};
+use uniqueue::Batching;
 
 use support::prelude::*;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 async fn insert(database: &Database, jobs: u32) -> Vec<uniqueue::JobId> {
     let inserted =

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use uniqueue::{AttemptError, JobError};
+use uniqueue::AttemptError;
 
 use support::prelude::*;
-
-const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct CardError;
@@ -94,6 +92,8 @@ async fn errors_of_uniqueue_s_own_have_a_code(database: Database, client: &Clien
         let row = client.job(id).await.unwrap().unwrap();
         assert_eq!(last(&row).code.as_deref(), Some(code), "{row:?}");
     }
+    let text = &client.job(bad).await.unwrap().unwrap().errors[0].error;
+    assert!(text.contains("invalid args of \"task\""), "{text}");
     let text = &client.job(panics).await.unwrap().unwrap().errors[0].error;
     assert!(text.contains("oh no") && text.contains("errors.rs"), "{text}");
 }

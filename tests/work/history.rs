@@ -5,8 +5,6 @@ use uniqueue_admin::{History, HistoryCounts};
 use super::remote::Remote;
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 #[derive(Debug, serde::Deserialize, Job, serde::Serialize)]
 #[job(kind = "grade", max_attempts = 2)]
 struct Grade {

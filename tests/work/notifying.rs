@@ -2,7 +2,6 @@
 //! timeouts for rows and keys must not apply to that wait: a timeout there would undo finished work and repeat it.
 
 use tokio::time::sleep;
-use uniqueue::embedded::Postgres;
 
 use support::prelude::*;
 

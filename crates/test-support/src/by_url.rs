@@ -2,6 +2,7 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
+use crate::eventually;
 use crate::server::url_of;
 use crate::template::{create, create_migrated};
 
@@ -27,4 +28,17 @@ pub async fn texts(url: &str, sql: &str) -> Vec<String> {
     let rows = sqlx::query(AssertSqlSafe(sql.to_owned())).fetch_all(&mut connection).await.expect(sql);
     connection.close().await.expect("a close");
     rows.iter().map(|row| row.get::<Option<String>, _>(0).unwrap_or_default()).collect()
+}
+
+/// The number that a query answers.
+pub async fn number(url: &str, sql: &str) -> i64 {
+    let mut connection = PgConnection::connect(url).await.expect("a connection");
+    let number = sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(&mut connection).await.expect(sql);
+    connection.close().await.expect("a close");
+    number
+}
+
+/// Waits until a query returns this count.
+pub async fn until(url: &str, sql: &str, wanted: i64) {
+    eventually!(let found = number(url, sql).await; found == wanted, "{found}, not {wanted}: {sql}");
 }

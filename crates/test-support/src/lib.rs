@@ -46,6 +46,10 @@ pub use uniqueue_test_macros::test;
 /// The longest that a test waits for something that should happen at once.
 pub const WAIT: Duration = Duration::from_secs(20);
 
+pub const SECOND: Duration = Duration::from_secs(1);
+pub const MINUTE: Duration = Duration::from_secs(60);
+pub const HOUR: Duration = Duration::from_secs(3_600);
+
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
 pub struct Task {

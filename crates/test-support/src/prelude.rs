@@ -4,6 +4,9 @@
 //! of the standard library.
 
 pub use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+pub use std::fs;
+pub use std::path::{Path, PathBuf};
+pub use std::process::{Command, Stdio};
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 pub use std::time::{Duration, Instant};
@@ -12,20 +15,22 @@ pub use serde::{Deserialize, Serialize};
 pub use serde_json::value::RawValue;
 pub use serde_json::{Value, json};
 pub use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
-pub use sqlx::{Connection, PgConnection, PgPool, Row};
+pub use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool, Row};
 pub use time::OffsetDateTime;
 pub use time::format_description::well_known::Rfc3339;
 pub use time::macros::datetime;
-pub use tokio::sync::{Barrier, Notify, Semaphore, mpsc};
+pub use tokio::sync::{Barrier, Notify, Semaphore, mpsc, watch};
 pub use tokio::task::JoinSet;
 pub use tokio::time::timeout;
+pub use uniqueue::embedded::{Durability, Postgres};
 pub use uniqueue::json::{canonical_json, parse_json};
 pub use uniqueue::period::Length;
 pub use uniqueue::{
-    BoxError, Client, Error, Events, Happened, InsertOptions, InsertOutcome, Inserted, Job, JobCount, JobFilter, JobId,
-    JobRow, JobState, NewJob, OnConflict, OnReentry, Outcome, PeriodicJob, PlaceAddress, PlaceMap, Places,
-    QueueChanges, Rate, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName, StateSet, StopReason,
-    Subject, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs, Worker, WorkerOptions,
+    BoxError, Client, Error, Events, Happened, InsertOptions, InsertOutcome, Inserted, Job, JobCount, JobError,
+    JobFilter, JobId, JobRow, JobState, NewJob, OnConflict, OnReentry, Outcome, PeriodicJob, PlaceAddress, PlaceBy,
+    PlaceMap, Places, QueueChanges, Rate, Retention, RetryPolicy, Runner, RunnerHandle, RunningJob, SchemaName,
+    StateSet, StopReason, Subject, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs, Worker,
+    WorkerOptions,
 };
 pub use uniqueue_admin::Admin;
 pub use uuid::Uuid;
@@ -36,6 +41,6 @@ pub use crate::process::{Order, RunnerProcess};
 pub use crate::proxy::{Fault, Proxy};
 pub use crate::work::{Deed, Work};
 pub use crate::{
-    Database, Gate, Task, WAIT, at_once, counting_statements, eventually, held_up, inserting, job, quick, soak,
-    statements_of, together, until_sent,
+    Database, Gate, HOUR, MINUTE, SECOND, Task, WAIT, at_once, counting_statements, eventually, held_up, inserting,
+    job, quick, soak, statements_of, together, until_sent,
 };

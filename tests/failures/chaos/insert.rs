@@ -1,7 +1,5 @@
 //! The tasks that insert and cancel jobs, through connections that break.
 
-use tokio::sync::watch;
-
 use support::prelude::*;
 
 /// How long an answer is waited for, before the same is sent again over another connection.

@@ -9,8 +9,6 @@ mod poison;
 mod torment;
 pub(crate) mod verdict;
 
-use tokio::sync::watch;
-
 use self::insert::Ledger;
 use self::torment::{CALM, Tormentor};
 use support::prelude::*;

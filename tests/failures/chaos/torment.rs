@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use tokio::sync::watch;
-
 use support::prelude::*;
 
 #[derive(Clone, Copy)]

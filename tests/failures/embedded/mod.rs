@@ -7,12 +7,12 @@ use std::net::TcpListener;
 use std::num::NonZeroU16;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::{env, fs, thread};
+use std::process::Child;
+use std::{env, thread};
 
-use uniqueue::embedded::{Durability, Postgres, find_or_start};
+use uniqueue::embedded::find_or_start;
 
+use support::by_url::{execute, number};
 use support::prelude::*;
 
 /// Says in a child process what to do; see [`owner_process`].
@@ -20,19 +20,6 @@ const ORDER: &str = "UNIQUEUE_TEST_EMBEDDED";
 
 /// How long a server may live on after its owner.
 const AFTERLIFE: Duration = Duration::from_secs(2);
-
-async fn number(url: &str, query: &'static str) -> i64 {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    let number = sqlx::query_scalar(query).fetch_one(&mut connection).await.expect("a number");
-    connection.close().await.expect("a close");
-    number
-}
-
-async fn execute(url: &str, statement: &'static str) {
-    let mut connection = PgConnection::connect(url).await.expect("a connection");
-    sqlx::query(statement).execute(&mut connection).await.expect("an execution");
-    connection.close().await.expect("a close");
-}
 
 #[tokio::test]
 async fn server_starts_and_answers() {
@@ -387,10 +374,10 @@ impl Drop for Owner {
 }
 
 /// A directory of this test's, removed at its end.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let directory = PathBuf::from(format!("/tmp/uq-test-{name}-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         Self(directory)
@@ -403,7 +390,7 @@ impl Drop for Scratch {
     }
 }
 
-fn open_to_all(directory: &Path) {
+pub(crate) fn open_to_all(directory: &Path) {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
 }
 

@@ -1,11 +1,8 @@
 //! No death of a single process leaves a server: of the owner at any moment, of the guard, of one of its watchers.
 
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
-use std::process::Command;
 
-use super::{Owner, Scratch, open_to_all, runs};
+use super::{Owner, Scratch, eventually, open_to_all, runs};
 use support::prelude::*;
 
 /// A server that hears INT and QUIT only a while after its start, as on a busy machine: until then it ignores them, as
@@ -113,8 +110,4 @@ fn group_of(server: &str) -> Vec<String> {
 
 fn kill(process: &str) {
     assert!(Command::new("sh").args(["-c", "kill -s KILL \"$0\"", process]).status().unwrap().success());
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    eventually!(blocking holds(), "not within {WAIT:?}: {what}");
 }

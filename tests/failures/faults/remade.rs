@@ -1,7 +1,5 @@
 //! A schema that is dropped and made anew under live runners and clients, and every other error that a new connection heals.
 
-use sqlx::AssertSqlSafe;
-
 use support::prelude::*;
 
 /// Inserts a job as soon as that is possible, and waits until it has run.

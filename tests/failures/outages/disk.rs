@@ -1,15 +1,11 @@
 //! A full disk under the job table: inserts fail with an error that says so, and nothing is lost.
 //! A damaged file: the values of one job are gone.
 
-use std::fs;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use uniqueue::embedded::{Durability, Postgres};
-
-use super::{LONG, Scratch, execute, is_root, number, until, user_of};
+use super::{LONG, is_root, scratch, user_of};
+use support::by_url::{execute, number, until};
 use support::prelude::*;
 
 /// A file system of 16 MB in memory.
@@ -64,7 +60,7 @@ async fn a_full_tablespace_loses_no_job_and_work_goes_on_once_there_is_room() {
         eprintln!("SKIPPED: only root can mount a small file system");
         return;
     }
-    let scratch = Scratch::new();
+    let scratch = scratch("full");
     let server = Postgres::start().await.unwrap();
     let Some(_disk) = Disk::mount(&scratch.0.join("small"), user_of(&server)) else {
         eprintln!("SKIPPED: no small file system can be mounted here");
@@ -110,7 +106,7 @@ async fn start(data: &Path) -> Postgres {
 
 #[tokio::test]
 async fn a_job_with_a_missing_toast_chunk_is_discarded_and_holds_up_no_other() {
-    let scratch = Scratch::new();
+    let scratch = scratch("damaged");
     let data = scratch.0.join("data");
     let server = start(&data).await;
     let client = Client::connect(server.url()).await.unwrap();

@@ -1,14 +1,11 @@
 //! A failover to a synchronous standby: every acknowledged insert is there, and client and runner go on.
 
-use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::Command;
 
-use tokio::sync::watch;
-use uniqueue::embedded::{Durability, Postgres, PostgresBuilder};
+use uniqueue::embedded::PostgresBuilder;
 
-use super::{LONG, Scratch, execute, number, until, user_of};
+use super::{LONG, scratch, user_of};
+use support::by_url::{execute, number, until};
 use support::prelude::*;
 
 const JOBS: u32 = 300;
@@ -44,13 +41,14 @@ fn crash(server: &Postgres) {
 
 #[tokio::test]
 async fn a_promoted_standby_has_every_acknowledged_job_and_client_and_runner_go_on() {
-    let scratch = Scratch::new();
+    let scratch = scratch("standby");
     let primary = server(&scratch.0.join("primary")).start().await.unwrap();
     let Some(standby) = standby_of(&primary, &scratch.0.join("standby")).await else {
         eprintln!("SKIPPED: no pg_basebackup beside the server");
         return;
     };
-    execute(primary.url(), "ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf()").await;
+    execute(primary.url(), "ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+    execute(primary.url(), "SELECT pg_reload_conf()").await;
     until(primary.url(), "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'", 1).await;
 
     let proxy = Proxy::before(primary.url()).await;

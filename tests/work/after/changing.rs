@@ -1,6 +1,6 @@
 //! Parents and children that operators and duplicates change.
 
-use super::{after, error_of, insert, open_edges, settle, states};
+use super::{after, insert, open_edges, settle, states};
 use support::prelude::*;
 
 #[support::test]
@@ -90,21 +90,6 @@ async fn a_parent_whose_child_is_locked_is_not_deleted(database: Database) {
 }
 
 #[support::test]
-async fn the_children_of_a_replaced_job_wait_for_its_successor(database: Database) {
-    let policy = json!({"key": "k", "on_conflict": "replace"});
-    let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
-    let second = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
-    assert_eq!(settle(&database).await, 0);
-    assert_eq!(states(&database).await, "a cancelled, a available, b pending");
-    let third = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
-    settle(&database).await;
-    assert!(second != third);
-    database.set_state(third, "discarded").await;
-    settle(&database).await;
-    assert_eq!(error_of(&database, ids[1]).await, format!("cancelled: its parent {third} (a) was discarded"));
-}
-
-#[support::test]
 async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_successor(database: Database) {
     let policy = json!({"key": "k", "on_conflict": "replace"});
     let first = insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await[0];
@@ -126,16 +111,6 @@ async fn a_successor_that_waits_for_a_child_of_its_predecessor_does_not_take_its
     insert(&database, json!([{"kind": "a", "unique_policy": policy, "after_final": [ids[2]]}])).await;
     settle(&database).await;
     assert_eq!(states(&database).await, "a cancelled, a available, b cancelled, c cancelled");
-}
-
-#[support::test]
-async fn a_parent_that_completed_before_it_was_replaced_counts_as_completed(database: Database) {
-    let policy = json!({"key": "k", "scope": "exists", "on_conflict": "replace"});
-    let ids = insert(&database, json!([{"kind": "a", "unique_policy": policy}, after("b", &[0])])).await;
-    database.set_state(ids[0], "completed").await;
-    insert(&database, json!([{"kind": "a", "unique_policy": policy}])).await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, a available, b available");
 }
 
 const PRUNE: &str = "SELECT pruned FROM {schema}._prune_jobs(

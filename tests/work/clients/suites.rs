@@ -1,7 +1,6 @@
 //! Each client's own tests, the check of its types, and the first program of its page.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 
 use tokio::task::spawn_blocking;
 use uniqueue::testing::Database;

@@ -1,7 +1,7 @@
 //! The expiry that an insert or a kind gives to a job, how it goes with unique keys, and with pending jobs, whose `expires_in`
 //! has not begun.
 
-use super::{HOUR, fetched, pass, row};
+use super::{fetched, pass, row};
 use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
@@ -103,10 +103,12 @@ async fn r21_an_invalid_expiry_is_an_error_that_names_it(database: Database, cli
 
 #[support::test]
 async fn r21_an_expiry_in_the_past_is_not_an_error_of_the_callers_transaction(database: Database) {
-    let id = database.client.insert(job("a").expires_at(OffsetDateTime::now_utc() - HOUR)).await.unwrap().id();
-    assert!(fetched(&database).await.is_empty());
-    assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
-    assert_eq!(row(&database, id).await.state, JobState::Discarded);
+    for job in [job("a"), job("a").pending()] {
+        let id = database.client.insert(job.expires_at(OffsetDateTime::now_utc() - HOUR)).await.unwrap().id();
+        assert!(fetched(&database).await.is_empty());
+        assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
+        assert_eq!(row(&database, id).await.state, JobState::Discarded);
+    }
 }
 
 #[support::test]
@@ -264,14 +266,6 @@ async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended(datab
     database.execute("SELECT FROM {schema}._release_step(100, NULL, NULL, NULL)").await;
     let row = row(&database, late).await;
     assert_eq!((row.state, row.expires_at), (JobState::Scheduled, Some(row.scheduled_at + HOUR)));
-}
-
-#[support::test]
-async fn r21_expires_at_of_a_pending_job_counts(database: Database) {
-    let at = time::OffsetDateTime::now_utc() - HOUR;
-    let id = database.client.insert(job("a").pending().expires_at(at)).await.unwrap().id();
-    assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
-    assert_eq!(row(&database, id).await.state, JobState::Discarded);
 }
 
 #[support::test]

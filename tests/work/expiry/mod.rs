@@ -5,8 +5,6 @@ mod starting;
 
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 /// The error that an expired job ends with.
 const EXPIRED: &str = "SELECT count(*) FROM {schema}.job
     WHERE state = 'discarded' AND attempt = 0 AND attempted_at IS NULL AND errors -> -1 ->> 'code' = 'expired'";

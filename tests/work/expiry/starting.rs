@@ -1,6 +1,6 @@
 //! A job that has expired never starts, and one that has started does not expire.
 
-use super::{EXPIRED, HOUR, caretaker, fetched, pass, row};
+use super::{EXPIRED, caretaker, fetched, pass, row};
 use support::prelude::*;
 
 #[support::test]

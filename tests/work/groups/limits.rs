@@ -1,7 +1,5 @@
 //! The limits of groups: never more jobs than allowed, and no place free for long.
 
-use sqlx::AssertSqlSafe;
-
 use super::{HISTORY, assert_kept, assert_limits_were_kept, with_history};
 use support::prelude::*;
 

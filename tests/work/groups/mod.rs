@@ -8,8 +8,6 @@ mod one_at_a_time;
 mod order;
 mod turns;
 
-use sqlx::AssertSqlSafe;
-
 use support::prelude::*;
 
 /// Writes a row for each start and end of a job of a group, in the transaction of the change. A start says how many jobs

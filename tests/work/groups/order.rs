@@ -1,6 +1,5 @@
 //! Jobs in order: one at a time, and none overtakes one that began.
 
-use sqlx::AssertSqlSafe;
 use sqlx::postgres::types::PgInterval;
 
 use super::{assert_limits_were_kept, with_history};

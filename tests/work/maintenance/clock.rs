@@ -4,8 +4,6 @@
 use super::{caretaker, holder};
 use support::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 /// A runner's row and a job that it runs, taken by a clock an hour ahead.
 async fn runs_an_hour_ahead(database: &Database, name: &str) -> (Uuid, uniqueue::JobId) {
     let (runner, job) = (Uuid::now_v7(), database.client.insert(Task { n: 1 }).await.unwrap().id());

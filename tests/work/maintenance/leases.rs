@@ -4,7 +4,6 @@ use super::{caretaker, holder};
 use support::prelude::*;
 
 const SERVICES: [&str; 3] = ["promoter", "pruner", "rescuer"];
-const HOUR: Duration = Duration::from_secs(3600);
 
 #[support::test]
 async fn eight_runners_do_maintenance_about_as_often_as_one(database: Database) {

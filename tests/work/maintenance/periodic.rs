@@ -7,8 +7,6 @@ use super::caretaker;
 use support::prelude::*;
 
 const JOBS: &str = "SELECT count(*) FROM {schema}.job";
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// How many slots of a periodic job were run, and how many there are from its first to its last.
 pub(super) async fn slots(database: &Database, name: &str) -> (i64, i64, i64) {

@@ -112,11 +112,8 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
         }
         .map(|outcome| outcome.unwrap_or(uniqueue::Outcome::complete()))
     };
-    let runner = database
-        .runner()
-        .queue("default", 10)
-        .queue("kept", 10)
-        .retention(Retention::forever().completed(Duration::ZERO));
+    let runner = database.runner().queue("default", 10).queue("kept", 10);
+    let runner = runner.retention(Retention::forever().completed(Duration::ZERO));
     database.start(runner.prune_interval(Duration::from_secs(3600)).worker(work)).await;
     let kept = (0..9).map(|n| NewJob::from(Task { n }).queue("kept"));
     database.client.insert_many(kept).await.unwrap();

@@ -7,8 +7,6 @@ use super::caretaker;
 use super::periodic::{slots, until_placed};
 use support::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 #[support::test]
 async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Database) {
     let yearly = PeriodicJob::cron("a", "0 0 1 1 *", job("tick"));

@@ -3,8 +3,6 @@
 use super::Ground;
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: Ground) {
     let (sender, mut started) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {

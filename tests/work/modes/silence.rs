@@ -1,10 +1,5 @@
 //! The statements of an idle runner, by the server's log. A runner that only polls receives no notification.
 
-use std::fs;
-use std::path::PathBuf;
-
-use uniqueue::embedded::{Durability, Postgres};
-
 use support::prelude::*;
 
 /// A server that logs every statement with its application.

@@ -1,9 +1,6 @@
 //! Places that change while they are used: the name, the password or the address is another one.
 
-use std::fs;
-
-use uniqueue::embedded::Postgres;
-use uniqueue::{PlaceBy, PlaceState};
+use uniqueue::PlaceState;
 
 use super::refused::problems;
 use super::{map, open, ready};

@@ -1,6 +1,5 @@
 //! Each job is inserted into the place that it declares.
 
-use uniqueue::PlaceBy;
 use uniqueue_admin::doubled_keys;
 
 use super::{map, nowhere, open, ready};

@@ -1,6 +1,6 @@
 //! A place refuses a job that by the way of its kind belongs to another place.
 
-use uniqueue::{PlaceBy, PlaceName};
+use uniqueue::PlaceName;
 
 use super::{map, ready};
 use support::prelude::*;

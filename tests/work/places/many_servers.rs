@@ -1,11 +1,6 @@
 //! Eight places on four servers, through stops and crashes of the servers and of the runners.
 
-use std::fs;
-use std::path::PathBuf;
-
 use tokio::sync::Mutex;
-use uniqueue::PlaceBy;
-use uniqueue::embedded::Postgres;
 
 use super::ready;
 use support::prelude::*;

@@ -1,12 +1,5 @@
 //! A place moves to another server while it is in use.
 
-use std::path::Path;
-use std::process::Command;
-
-use tokio::sync::watch;
-use uniqueue::PlaceBy;
-use uniqueue::embedded::{Durability, Postgres};
-
 use super::{open, ready, unfinished};
 use support::prelude::*;
 use support::tools;

@@ -1,8 +1,6 @@
 //! A client whose map is wrong is refused, and so is a transaction that is open elsewhere.
 
 use sqlx::raw_sql;
-use uniqueue::PlaceBy;
-use uniqueue::embedded::Postgres;
 
 use super::{map, open, ready};
 use support::by_url::execute;

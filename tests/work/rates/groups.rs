@@ -3,8 +3,6 @@
 use super::{LEFT, assert_rate_was_kept, with_history, work};
 use support::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 #[tokio::test]
 async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runners() {
     let database = with_history().await;

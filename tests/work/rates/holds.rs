@@ -5,8 +5,6 @@ use uniqueue_admin::{HeldGroup, List, ObstacleCode};
 use super::{LEFT, with_history};
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3600);
-
 /// Holds what `hold` says, at its first run.
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "call")]

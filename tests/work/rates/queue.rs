@@ -3,8 +3,6 @@
 use super::{LEFT, assert_rate_was_kept, took, with_history, work};
 use support::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
-
 fn runners(database: &Database, count: usize) -> Vec<RunnerProcess> {
     let order = |n: usize| Order { lease: SECOND, ..Order::of(database, &format!("r{n}")) };
     (0..count).map(|n| RunnerProcess::start(&order(n))).collect()
@@ -124,11 +122,8 @@ async fn a_job_that_is_given_back_gives_no_token_back() {
     let client = &database.client;
     client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(3, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..5).map(|_| work(60_000))).await.unwrap();
-    let runner = Runner::new(client.clone())
-        .queue("default", 2)
-        .stop_timeout(Duration::ZERO)
-        .stop_grace(Duration::ZERO)
-        .worker(|_: RunningJob<Work>| std::future::pending::<()>());
+    let runner = Runner::new(client.clone()).queue("default", 2).stop_timeout(Duration::ZERO);
+    let runner = runner.stop_grace(Duration::ZERO).worker(|_: RunningJob<Work>| std::future::pending::<()>());
     let handle = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.start_log", 2).await;
     handle.stop().await.unwrap();

@@ -3,8 +3,6 @@
 use super::{Remote, bystander};
 use support::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 #[support::test]
 async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted(database: Database) {
     let worker = Remote::new(&database, "w");

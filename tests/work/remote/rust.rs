@@ -1,11 +1,9 @@
 //! The verbs of remote workers in Rust.
 
-use uniqueue::{FetchedJob, JobError, JobResult, WakeUp, WakeUps};
+use uniqueue::{FetchedJob, JobResult, WakeUp, WakeUps};
 
 use super::run_out;
 use support::prelude::*;
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 #[support::test]
 async fn a_job_is_fetched_and_completed_once(database: Database, client: &Client) {

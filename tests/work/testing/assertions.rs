@@ -9,8 +9,6 @@ use uniqueue::{
 use super::Task;
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 /// The message of the panic that a future ends in.
 async fn panic_of(future: impl Future<Output: Send> + Send + 'static) -> String {
     let panic = tokio::spawn(async { drop(future.await) }).await.unwrap_err().into_panic();

@@ -1,10 +1,8 @@
 //! The kit on a server that `DATABASE_URL` names. It is read once a process, so the test runs in a
 //! process of its own.
 
-use std::process::Command;
 use std::thread;
 
-use uniqueue::embedded::Postgres;
 use uniqueue::{assert_inserted, assert_not_inserted, testing};
 
 use super::Task;

@@ -6,8 +6,6 @@ use uniqueue::{assert_duplicate, assert_inserted, assert_not_duplicate, assert_n
 use super::Task;
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-
 #[support::test]
 async fn what_is_due_becomes_available_and_nothing_else(database: testing::Database, client: &Client) {
     let soon = client.insert(Task { n: 1 }).scheduled_in(HOUR).await.unwrap();

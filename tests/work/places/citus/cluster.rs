@@ -1,13 +1,10 @@
 //! A cluster of Citus, its nodes' crashes, and orders: rows on several nodes with a job.
 
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, query_scalar, raw_sql};
+use sqlx::{query_scalar, raw_sql};
 use tokio::sync::Mutex;
 
 use super::super::open;

@@ -7,7 +7,7 @@
 //! - *prepared*: the other node holds the PREPARE, and nothing is decided;
 //! - *decided*: the place's node holds the COMMIT, and COMMIT PREPARED is not sent.
 
-use sqlx::{AssertSqlSafe, query_scalar};
+use sqlx::query_scalar;
 use tokio::task::JoinHandle;
 
 use super::cluster::{Cluster, Killed, both_sides, execute, job_of, order};

@@ -6,7 +6,6 @@ mod cluster;
 mod decision;
 
 use sqlx::{query_scalar, raw_sql};
-use uniqueue::PlaceBy;
 use uniqueue_admin::doubled_keys;
 
 use self::cluster::{Cluster, Killed, both_sides, execute, order};
