@@ -196,9 +196,8 @@ async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs(data
     assert!(MOST.load(Ordering::Relaxed) <= 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nothing_is_lost_where_jobs_of_batches_fail_hang_panic_and_are_cancelled() {
-    let database = Database::with_connections(30).await;
+#[support::test(with_connections(30), flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_lost_where_jobs_of_batches_fail_hang_panic_and_are_cancelled(database: Database) {
     let ids = insert(&database, 400).await;
     let work = async |jobs: Vec<RunningJob<Task>>| -> Result<Vec<Result<(), BoxError>>, BoxError> {
         let first = jobs[0].args.n;

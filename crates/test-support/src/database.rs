@@ -38,6 +38,13 @@ impl Database {
         Self::of(create_migrated(SCHEMA).await, max_connections, |options| options).await
     }
 
+    /// A database in which these statements have run.
+    pub async fn with(statements: &str) -> Self {
+        let database = Self::new().await;
+        sqlx::raw_sql(database.sql(statements)).execute(database.pool()).await.expect(statements);
+        database
+    }
+
     /// For tests whose sessions wait for each other in cycles that end by themselves within milliseconds. A machine that stands
     /// still for a second must not make the server report a deadlock. The server reports a real one after 10 s.
     pub async fn slow_to_see_deadlocks(max_connections: u32) -> Self {

@@ -164,9 +164,8 @@ async fn r21_an_insert_never_meets_an_expired_holder(database: Database, client:
 }
 
 /// Inserters and the service meet an expired holder at once: one job of the key is inserted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job() {
-    let database = Database::with_connections(30).await;
+#[support::test(with_connections(30), flavor = "multi_thread", worker_threads = 4)]
+async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job(database: Database) {
     let unique = || job("a").unique_key(UniqueKey::raw("k"));
     for _ in 0..5 {
         let holder = database.client.insert(unique().expires_in(HOUR)).await.unwrap().id();

@@ -119,10 +119,9 @@ async fn r21_a_job_that_can_expire_is_not_fetched_ahead(database: Database) {
 }
 
 /// Runners and the service meet jobs at the very time of their expiry: each starts in time or expires, never both.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn r21_no_job_starts_late_where_start_and_expiry_race() {
+#[support::test(with_connections(40), flavor = "multi_thread", worker_threads = 4)]
+async fn r21_no_job_starts_late_where_start_and_expiry_race(database: Database) {
     const COUNT: u32 = 600;
-    let database = Database::with_connections(40).await;
     let job = |n: u32| {
         let expiry = Duration::from_millis(u64::from(n * 2) + 1);
         let job = NewJob::from(Task { n }).expires_in(expiry);

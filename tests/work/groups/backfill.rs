@@ -2,7 +2,7 @@
 
 use uniqueue_admin::{Backfill, BackfillReport};
 
-use super::{assert_limits_were_kept, with_history};
+use super::{HISTORY, assert_limits_were_kept};
 use support::prelude::*;
 
 fn numbered(n: usize) -> NewJob {
@@ -140,10 +140,8 @@ async fn a_job_that_is_locked_gets_its_group_when_the_lock_is_gone(database: Dat
     assert_eq!(counts(&report.unwrap()), [3, 0, 3, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
-    let database = Database::with_connections(5).await;
-    let client = &database.client;
+#[support::test(with_connections(5))]
+async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue(database: Database, client: &Client) {
     client.insert(numbered(1).group("old")).await.unwrap();
     // As a fetch that has counted the jobs of a group, and has not started the chosen ones yet.
     let fetch = database.begin("SELECT FROM {schema}._lock_queue('default')").await;
@@ -159,10 +157,8 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue() {
     assert_eq!(counts(&report.unwrap()), [1, 0, 1, 0, 0, 0, 0]);
 }
 
-#[tokio::test]
-async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn limits_hold_for_jobs_that_get_their_groups_while_runners_fetch(database: Database, client: &Client) {
     // Slow enough that the backfill comes to jobs that no runner has fetched ahead.
     let work = |n: usize| Work { deed: Deed::Plain, millis: (n % 3) as u64 + 5 };
     let jobs = soak(600, 1_500);

@@ -1,6 +1,6 @@
 //! The limits of groups: never more jobs than allowed, and no place free for long.
 
-use super::{HISTORY, assert_kept, assert_limits_were_kept, with_history};
+use super::{HISTORY, assert_kept, assert_limits_were_kept};
 use support::prelude::*;
 
 /// Jobs of groups with limits 1 to 5, two fifths of which fail now and then, or snooze. Each takes up to `millis`.
@@ -27,7 +27,7 @@ static PROCESSOR: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 #[tokio::test]
 async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
     let _processor = PROCESSOR.lock().await;
-    let database = with_history().await;
+    let database = Database::with(HISTORY).await;
     database.client.insert_many(work(soak(20, 1_000), soak(600, 20_000), 7)).await.unwrap();
     let runners = RunnerProcess::several(&database, soak(3, 16));
     // Limits change meanwhile: what starts after the change keeps to it.
@@ -49,7 +49,7 @@ async fn never_more_jobs_of_a_group_run_than_its_limit_with_several_runners() {
 #[tokio::test]
 async fn a_place_that_a_job_frees_is_filled_at_once() {
     let _processor = PROCESSOR.lock().await;
-    let database = with_history().await;
+    let database = Database::with(HISTORY).await;
     let jobs = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1));
     database.client.insert_many(jobs).await.unwrap();
     let _runner = RunnerProcess::start(&Order::of(&database, "r"));
@@ -68,9 +68,8 @@ async fn a_place_that_a_job_frees_is_filled_at_once() {
     assert_limits_were_kept(&database).await;
 }
 
-#[tokio::test]
-async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn no_place_is_free_for_a_second_in_many_groups_and_runners(database: Database) {
     let groups = soak(10, 20);
     let jobs = (0..soak(400, 2_000))
         .map(|n| NewJob::from(Work { deed: Deed::Plain, millis: 5 }).group(format!("g{}", n % groups)).group_limit(2));
@@ -92,10 +91,8 @@ async fn no_place_is_free_for_a_second_in_many_groups_and_runners() {
     assert_limits_were_kept(&database).await;
 }
 
-#[tokio::test]
-async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn an_operator_who_cancels_or_deletes_a_job_frees_its_place(database: Database, client: &Client) {
     let job = |n: i16| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).group("one").group_limit(1).priority(n);
     let held = client.insert_many([job(2), job(1), job(0)]).await.unwrap();
     let run = |id| format!("UPDATE {{schema}}.job SET state = 'running', worker = gen_random_uuid() WHERE id = '{id}'");

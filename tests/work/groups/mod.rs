@@ -44,12 +44,6 @@ pub(crate) const HISTORY: &str = "
     CREATE INDEX ON {schema}.job (group_key) WHERE finalized_at IS NULL;
 ";
 
-async fn with_history() -> Database {
-    let database = Database::new().await;
-    sqlx::raw_sql(database.sql(HISTORY)).execute(database.pool()).await.unwrap();
-    database
-}
-
 /// Asserts that no start of a job found its group full, or a line held by another job, and that the runs of each group
 /// never overlapped more than it allows at any time.
 async fn assert_limits_were_kept(database: &Database) {

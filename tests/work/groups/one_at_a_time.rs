@@ -1,16 +1,14 @@
 //! One at a time: at most one runs, at most one waits, and no change is lost.
 
-use super::{assert_limits_were_kept, with_history};
+use super::{HISTORY, assert_limits_were_kept};
 use support::prelude::*;
 
 fn one(n: u32) -> NewJob {
     NewJob::from(Task { n }).one_at_a_time(UniquePolicy::new())
 }
 
-#[tokio::test]
-async fn an_insert_while_one_runs_waits_and_covers_the_later_ones() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn an_insert_while_one_runs_waits_and_covers_the_later_ones(database: Database, client: &Client) {
     static GATE: Gate = Gate::closed();
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let work = async |_: RunningJob<Task>| {
@@ -38,10 +36,8 @@ async fn an_insert_while_one_runs_waits_and_covers_the_later_ones() {
     assert_limits_were_kept(&database).await;
 }
 
-#[tokio::test]
-async fn a_job_that_fails_while_another_waits_is_superseded_by_it() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_job_that_fails_while_another_waits_is_superseded_by_it(database: Database, client: &Client) {
     let first = client.insert(one(1)).await.unwrap().id();
     let work = async |job: RunningJob<Task>| {
         if job.args.n == 1 {

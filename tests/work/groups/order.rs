@@ -2,7 +2,7 @@
 
 use sqlx::postgres::types::PgInterval;
 
-use super::{assert_limits_were_kept, with_history};
+use super::{HISTORY, assert_limits_were_kept};
 use support::prelude::*;
 
 const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
@@ -23,9 +23,8 @@ async fn assert_order_was_kept(database: &Database) {
     assert_limits_were_kept(database).await;
 }
 
-#[tokio::test]
-async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes(database: Database) {
     let groups = soak(5, 50);
     let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze, Deed::Panic, Deed::Discard, Deed::Cancel, Deed::Effect];
     database.execute("CREATE TABLE {schema}.effect (job uuid, attempt smallint)").await;
@@ -37,9 +36,8 @@ async fn a_job_that_began_is_first_until_it_is_final_through_retries_and_snoozes
     assert_order_was_kept(&database).await;
 }
 
-#[tokio::test]
-async fn a_line_keeps_its_order_when_runners_are_killed() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_line_keeps_its_order_when_runners_are_killed(database: Database) {
     let deeds = [Deed::Plain, Deed::Fail, Deed::Snooze];
     let jobs = (0..soak(60, 300)).map(|n| line(n % 4, deeds[n / 4 % 3]));
     database.client.insert_many(jobs).await.unwrap();
@@ -66,9 +64,8 @@ async fn began(database: &Database) -> NewJob {
     first
 }
 
-#[tokio::test]
-async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began(database: Database) {
     let first = began(&database).await;
     database.client.insert(first).await.unwrap();
     let _runner = RunnerProcess::start(&Order::of(&database, "r"));
@@ -78,9 +75,8 @@ async fn a_successor_by_replace_inherits_the_place_of_a_head_that_began() {
     assert_eq!(database.text(order).await, "0 100");
 }
 
-#[tokio::test]
-async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_its_own() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_its_own(database: Database) {
     let first = || line(1, Deed::Plain).unique_key(UniqueKey::raw("first").on_conflict(OnConflict::Replace));
     database.client.insert(first()).await.unwrap();
     let second = database.client.insert(line(1, Deed::Plain)).await.unwrap().id();
@@ -93,10 +89,8 @@ async fn a_successor_by_replace_of_a_head_that_has_not_begun_takes_a_place_of_it
     assert_eq!(database.text(order).await, format!("{second} {}", successor.id()));
 }
 
-#[tokio::test]
-async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one(database: Database, client: &Client) {
     let first = client.insert(line(1, Deed::Cancel)).await.unwrap().id();
     let mut runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until(LEFT, 0).await;
@@ -115,9 +109,8 @@ async fn an_operator_s_retry_of_a_final_job_puts_it_into_the_line_as_a_new_one()
     assert_eq!(database.text(started).await, format!("{first} {before} {first}"));
 }
 
-#[tokio::test]
-async fn a_job_that_is_given_back_from_its_first_run_has_not_begun() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_job_that_is_given_back_from_its_first_run_has_not_begun(database: Database) {
     let id = database.client.insert(line(1, Deed::Plain)).await.unwrap().id();
     let worker = Uuid::now_v7();
     let statements = database.client.statements_text();

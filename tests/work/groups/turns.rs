@@ -1,15 +1,14 @@
 //! Turns: one tenant's backlog cannot starve another's.
 
-use super::{assert_limits_were_kept, with_history};
+use super::{HISTORY, assert_limits_were_kept};
 use support::prelude::*;
 
 fn work(group: usize) -> NewJob {
     NewJob::from(Work { deed: Deed::Plain, millis: 1 }).group(format!("tenant {group}"))
 }
 
-#[tokio::test]
-async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth(database: Database) {
     let each = soak(60, 500);
     let settings = database.client.queue("default").set(QueueChanges::new().fair(true)).await.unwrap();
     assert!(settings.fair);
@@ -37,9 +36,8 @@ async fn under_a_backlog_each_of_ten_tenants_gets_its_tenth() {
     assert_limits_were_kept(&database).await;
 }
 
-#[tokio::test]
-async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair(database: Database) {
     database.client.queue("default").set(QueueChanges::new().fair(true)).await.unwrap();
     let plain = (0..200).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
     database.client.insert_many(plain).await.unwrap();
@@ -53,9 +51,8 @@ async fn jobs_without_a_group_are_one_more_group_where_the_queue_is_fair() {
     assert!((5..=40).contains(&before), "{before} jobs without a group ran before the last of the groups");
 }
 
-#[tokio::test]
-async fn the_limit_of_each_group_of_a_queue_changes_live() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn the_limit_of_each_group_of_a_queue_changes_live(database: Database) {
     let settings = database.client.queue("default").set(QueueChanges::new().group_limit(Some(2))).await.unwrap();
     assert_eq!(settings.group_limit, Some(2));
     for refused in [0, u32::MAX] {
@@ -117,9 +114,8 @@ async fn a_group_that_waits_at_many_priorities_stops_no_other(database: Database
     assert_eq!(fetches_until(&database, other, "none").await, 1);
 }
 
-#[tokio::test]
-async fn locked_jobs_without_a_group_take_no_place_from_one() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn locked_jobs_without_a_group_take_no_place_from_one(database: Database) {
     let plain = (0..20).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }));
     database.client.insert_many(plain).await.unwrap();
     let tx = database.begin("SELECT id FROM {schema}.job FOR UPDATE").await;
@@ -130,10 +126,9 @@ async fn locked_jobs_without_a_group_take_no_place_from_one() {
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 21).await;
 }
 
-#[tokio::test]
-async fn a_place_that_is_freed_elsewhere_among_very_many_blocked_groups_is_found() {
+#[support::test(with(HISTORY))]
+async fn a_place_that_is_freed_elsewhere_among_very_many_blocked_groups_is_found(database: Database) {
     const GROUPS: usize = 10_000;
-    let database = with_history().await;
     database.enter_runner(Uuid::now_v7(), "other", "{other}").await;
     let running = format!(
         "INSERT INTO {{schema}}.job (id, kind, group_key, group_limit, state, worker, attempt, run, attempted_at)

@@ -1,11 +1,10 @@
 //! The rate of each group of a queue.
 
-use super::{LEFT, assert_rate_was_kept, with_history, work};
+use super::{HISTORY, LEFT, assert_rate_was_kept, work};
 use support::prelude::*;
 
-#[tokio::test]
-async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runners() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runners(database: Database) {
     let (rate, of_group) = (Rate::per(150, SECOND).burst(30), Rate::per(40, SECOND).burst(4));
     database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     let settings = database.client.queue("default").set(QueueChanges::new().group_rate(Some(of_group))).await.unwrap();
@@ -23,9 +22,8 @@ async fn never_more_jobs_of_a_group_start_than_its_rate_allows_with_several_runn
     assert_rate_was_kept(&database, rate, "h.queue", "true").await;
 }
 
-#[tokio::test]
-async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_group_whose_token_is_due_starts_its_next_job_soon(database: Database) {
     let rate = Rate::per(2, SECOND).burst(1);
     database.client.queue("default").set(QueueChanges::new().group_rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..8).map(|n| work(0).group(format!("g{}", n % 2)))).await.unwrap();
@@ -38,9 +36,8 @@ async fn a_group_whose_token_is_due_starts_its_next_job_soon() {
     assert!(longest < 1_500, "a token was free for {} ms", longest - 500);
 }
 
-#[tokio::test]
-async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept(database: Database) {
     database
         .client
         .queue("default")
@@ -56,10 +53,8 @@ async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept() {
     assert_eq!(database.number(most).await, 1);
 }
 
-#[tokio::test]
-async fn the_rate_of_groups_changes_live() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn the_rate_of_groups_changes_live(database: Database, client: &Client) {
     client
         .queue("default")
         .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(3600)))))

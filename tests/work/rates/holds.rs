@@ -2,7 +2,7 @@
 
 use uniqueue_admin::{HeldGroup, List, ObstacleCode};
 
-use super::{LEFT, with_history};
+use super::{HISTORY, LEFT};
 use support::prelude::*;
 
 /// Holds what `hold` says, at its first run.
@@ -49,10 +49,8 @@ fn call() -> NewJob {
     NewJob::from(Call { hold: None })
 }
 
-#[tokio::test]
-async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner(database: Database, client: &Client) {
     let hold = client.insert(Call { hold: Some(Held::Queue { millis: 1_500 }) }).priority(1).await.unwrap().id();
     client.insert_many((0..20).map(|_| call())).await.unwrap();
     let log = Log::default();
@@ -77,10 +75,8 @@ async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner() {
     }
 }
 
-#[tokio::test]
-async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back(database: Database, client: &Client) {
     client.insert_many((0..2_000).map(|_| call())).await.unwrap();
     let log = Log::default();
     let runner = runner(client, 2, &log).await;
@@ -97,10 +93,8 @@ async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back() {
     assert_eq!(ran, 0, "jobs ran while the queue was held");
 }
 
-#[tokio::test]
-async fn a_worker_that_holds_its_group_holds_no_other_back() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_worker_that_holds_its_group_holds_no_other_back(database: Database, client: &Client) {
     client.insert(Call { hold: Some(Held::Group { millis: 1_500 }) }).group("a").priority(1).await.unwrap();
     let log = Log::default();
     let runner = runner(client, 2, &log).await;
@@ -120,10 +114,8 @@ async fn a_worker_that_holds_its_group_holds_no_other_back() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_job_without_a_group_that_holds_its_group_only_waits_itself() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_job_without_a_group_that_holds_its_group_only_waits_itself(database: Database, client: &Client) {
     client.insert(Call { hold: Some(Held::Group { millis: 3_600_000 }) }).priority(1).await.unwrap();
     client.insert_many((0..10).map(|n| if n % 2 == 0 { call() } else { call().group("a") })).await.unwrap();
     let log = Log::default();
@@ -134,10 +126,8 @@ async fn a_job_without_a_group_that_holds_its_group_only_waits_itself() {
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed(database: Database, client: &Client) {
     let queue = client.queue("default");
     let until = queue.hold(HOUR).await.unwrap().held_until;
     assert!(until.is_some());
@@ -186,9 +176,8 @@ async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not(d
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_fetch() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_fetch(database: Database) {
     let client = &database.client;
     let queue = client.queue("default");
     queue.set(QueueChanges::new().group_rate(Some(Rate::per(1_000, Duration::from_secs(1))))).await.unwrap();
@@ -221,10 +210,8 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
     runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting(database: Database, client: &Client) {
     let queue = client.queue("default");
     let mut tx = database.pool().begin().await.unwrap();
     queue.hold(Duration::ZERO).tx(&mut tx).await.unwrap();

@@ -22,12 +22,6 @@ const HISTORY: &str = "
 
 const LEFT: &str = "SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL";
 
-async fn with_history() -> Database {
-    let database = Database::new().await;
-    sqlx::raw_sql(database.sql(HISTORY)).execute(database.pool()).await.unwrap();
-    database
-}
-
 fn work(millis: u64) -> NewJob {
     NewJob::from(Work { deed: Deed::Plain, millis })
 }

@@ -1,6 +1,6 @@
 //! The rate of a queue.
 
-use super::{LEFT, assert_rate_was_kept, took, with_history, work};
+use super::{HISTORY, LEFT, assert_rate_was_kept, took, work};
 use support::prelude::*;
 
 fn runners(database: &Database, count: usize) -> Vec<RunnerProcess> {
@@ -8,9 +8,8 @@ fn runners(database: &Database, count: usize) -> Vec<RunnerProcess> {
     (0..count).map(|n| RunnerProcess::start(&order(n))).collect()
 }
 
-#[tokio::test]
-async fn never_more_jobs_start_than_the_rate_allows_with_several_runners() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn never_more_jobs_start_than_the_rate_allows_with_several_runners(database: Database) {
     let rate = Rate::per(200, SECOND).burst(20);
     database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     let jobs = soak(400, 4_000);
@@ -25,9 +24,8 @@ async fn never_more_jobs_start_than_the_rate_allows_with_several_runners() {
     assert!((least - 50..least * 3 / 2 + 1_000).contains(&took), "{jobs} jobs took {took} ms, at least {least}");
 }
 
-#[tokio::test]
-async fn a_rate_without_a_burst_spaces_starts_evenly() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_rate_without_a_burst_spaces_starts_evenly(database: Database) {
     let rate = Rate::per(2, SECOND).burst(1);
     database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
     database.client.insert_many((0..6).map(|_| work(0))).await.unwrap();
@@ -41,9 +39,8 @@ async fn a_rate_without_a_burst_spaces_starts_evenly() {
     assert!(longest < 1_500, "a token was free for {} ms", longest - 500);
 }
 
-#[tokio::test]
-async fn a_rate_holds_while_runners_are_killed() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_rate_holds_while_runners_are_killed(database: Database) {
     let rate = Rate::per(50, SECOND);
     let rate = rate.burst(5);
     database.client.queue("default").set(QueueChanges::new().rate(Some(rate))).await.unwrap();
@@ -60,9 +57,8 @@ async fn a_rate_holds_while_runners_are_killed() {
     assert_rate_was_kept(&database, rate, "h.queue", "true").await;
 }
 
-#[tokio::test]
-async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start() {
-    let database = with_history().await;
+#[support::test(with(HISTORY))]
+async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start(database: Database) {
     let queue = database.client.queue("default");
     queue.limit(Some(100)).await.unwrap();
     // The second rate is a first one again.
@@ -75,10 +71,8 @@ async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start() 
     drop(runners);
 }
 
-#[tokio::test]
-async fn a_rate_changes_live() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_rate_changes_live(database: Database, client: &Client) {
     // After the first job the next one waits for an hour.
     client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..300).map(|_| work(0))).await.unwrap();
@@ -100,10 +94,8 @@ async fn a_rate_changes_live() {
     assert!(took(&database).await < 8_000, "the old rate holds nothing up");
 }
 
-#[tokio::test]
-async fn queues_without_a_rate_go_on_beside_one_that_waits() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn queues_without_a_rate_go_on_beside_one_that_waits(database: Database, client: &Client) {
     client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..50).map(|n| work(0).queue(if n < 10 { "default" } else { "other" }))).await.unwrap();
     let runners = runners(&database, 1);
@@ -116,10 +108,8 @@ async fn queues_without_a_rate_go_on_beside_one_that_waits() {
     assert_eq!(database.number(waiting).await, 9);
 }
 
-#[tokio::test]
-async fn a_job_that_is_given_back_gives_no_token_back() {
-    let database = with_history().await;
-    let client = &database.client;
+#[support::test(with(HISTORY))]
+async fn a_job_that_is_given_back_gives_no_token_back(database: Database, client: &Client) {
     client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(3, Duration::from_secs(3600))))).await.unwrap();
     client.insert_many((0..5).map(|_| work(60_000))).await.unwrap();
     let runner = Runner::new(client.clone()).queue("default", 2).stop_timeout(Duration::ZERO);

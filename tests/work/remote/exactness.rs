@@ -74,9 +74,8 @@ async fn crowd(database: Database, workers: u64, of_one_name: u64, faults: Fault
     (database, counted)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn limits_and_order_hold_whatever_becomes_of_remote_workers() {
-    let database = Database::with_connections(16).await;
+#[support::test(with_connections(16), flavor = "multi_thread", worker_threads = 2)]
+async fn limits_and_order_hold_whatever_becomes_of_remote_workers(database: Database) {
     sqlx::raw_sql(database.sql(HISTORY)).execute(database.pool()).await.unwrap();
     let groups = soak(8, 40);
     let jobs = (0..soak(160, 2_000)).map(|n| {
@@ -99,9 +98,8 @@ async fn limits_and_order_hold_whatever_becomes_of_remote_workers() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_workers_of_one_slot_keep_the_limit_of_their_queue() {
-    let database = Database::with_connections(soak(20, 40)).await;
+#[support::test(with_connections(soak(20, 40)), flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_workers_of_one_slot_keep_the_limit_of_their_queue(database: Database) {
     database.client.queue("default").limit(Some(5)).await.unwrap();
     let jobs = soak(300, 3_000);
     database.client.insert_many((0..jobs).map(|_| job("j"))).await.unwrap();
@@ -148,9 +146,8 @@ async fn rates(database: &Database) -> (f64, f64) {
     ((rates.completed * 3_600.0).round(), (rates.failed * 3_600.0).round())
 }
 
-#[tokio::test]
-async fn results_are_counted_for_their_worker_and_its_rate_falls_when_it_is_idle() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn results_are_counted_for_their_worker_and_its_rate_falls_when_it_is_idle(database: Database) {
     database.client.insert_many((0..9).map(|_| job("j").max_attempts(1))).await.unwrap();
     let worker = Remote::new(&database, "w");
     let jobs = worker.fetch(9).await;
@@ -177,9 +174,8 @@ async fn results_are_counted_for_their_worker_and_its_rate_falls_when_it_is_idle
     assert_eq!((counts(&database).await, rates(&database).await), ((5, 2), (0.0, 0.0)));
 }
 
-#[tokio::test]
-async fn a_locked_row_of_the_worker_holds_up_no_result_and_loses_no_count() {
-    let database = Database::with_connections(1).await;
+#[support::test(with_connections(1))]
+async fn a_locked_row_of_the_worker_holds_up_no_result_and_loses_no_count(database: Database) {
     database.client.insert_many((0..2).map(|_| job("j"))).await.unwrap();
     let worker = Remote::new(&database, "w");
     let jobs = worker.fetch(2).await;

@@ -52,9 +52,8 @@ async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted(database: Database)
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'a'").await, 0);
 }
 
-#[tokio::test]
-async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone() {
-    let database = Database::with_connections(10).await;
+#[support::test(with_connections(10))]
+async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone(database: Database) {
     database.client.insert_many((0..30).map(|_| job("j").scheduled_in(MINUTE))).await.unwrap();
     let workers: Vec<_> = (0..8).map(|n| Remote::new(&database, &format!("w{n}"))).collect();
     database.pass(MINUTE).await;
