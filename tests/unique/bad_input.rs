@@ -310,7 +310,8 @@ async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sq
     let of_list = |policy| NewJob::new("a", &json!({"list": [1]})).unique(policy);
     let in_sql = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
     let push_in_sql = r#"{"key": "k", "scope": "queued", "max_delay": "PT1M"}"#;
-    let holder = client.insert(append(json!({"list": [1], "n": 1}))).await.unwrap();
+    // One that is overdue by a second gives up its claim.
+    let holder = client.insert(append(json!({"list": [1], "n": 1})).scheduled_in(60 * MINUTE)).await.unwrap();
     for (refused, args, policy, problem) in [
         (push().scheduled_in(MINUTE), "{}", push_in_sql, "max_delay: must be longer than the delay"),
         (
