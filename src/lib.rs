@@ -32,7 +32,7 @@ pub use self::client::Migration;
 /// Inserting and looking.
 pub use self::client::{
     Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
-    InsertMiddleware, Kinds, NextInsert, Queue, Remote, Wait,
+    InsertMiddleware, NextInsert, Queue, Remote, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -67,8 +67,6 @@ pub use self::words::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, Plac
 pub use self::words::job::{Inserted, Job, JobRow, NewJob};
 /// Working.
 pub use self::words::job_error::{JobError, Permanent};
-/// Registered kinds.
-pub use self::words::kind::KindRow;
 /// Options and states.
 pub use self::words::opts::{DEFAULT_MAX_ATTEMPTS, InsertOptions};
 pub use self::words::outcome::{BoxError, IntoResult, Outcome};

@@ -34,7 +34,7 @@ pub use self::change::Change;
 pub use self::events::Events;
 pub use self::explain::Explanation;
 pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
-pub use self::kinds::{Kinds, policies_of_kind};
+pub use self::kinds::policies_of_kind;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;
 pub use self::queues::Queue;

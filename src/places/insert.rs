@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
+use serde_json::Value;
+
 use super::Places;
 use crate::error::Result;
 use crate::words::ident::PlaceName;
 use crate::words::job::{Inserted, NewJob};
-use crate::words::kind::KindRow;
 
 /// A value, and the place that it comes from.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Placed<T> {
 impl Places {
     /// Inserts a job into the place that it declares ([`PlaceBy`](crate::PlaceBy)): in `#[job(place = "…")]`, in
     /// [`Job::options`](crate::Job::options), or with [`NewJob::place`]. A job made by name that declares none takes what it
-    /// leaves out from its [registered kind](crate::Client::kinds), its place among it, which costs a look-up.
+    /// leaves out from its [registered kind](crate::Client::fill_in), its place among it, which costs a look-up.
     ///
     /// The options are the job's own. For an insert in a transaction of the caller's, one that waits for a limited time, and
     /// one that is logged, see [`Places::at`], [`Places::of`] and [`Places::of_job`].
@@ -41,7 +42,7 @@ impl Places {
     }
 
     /// Fills in a job that is made by name and declares no place. Each kind is read once.
-    pub(super) async fn fill_in(&self, job: NewJob, kinds: &mut HashMap<String, Option<KindRow>>) -> Result<NewJob> {
+    pub(super) async fn fill_in(&self, job: NewJob, kinds: &mut HashMap<String, Option<Value>>) -> Result<NewJob> {
         if job.is_typed() || job.options.place.is_some() {
             return Ok(job);
         }
@@ -49,18 +50,18 @@ impl Places {
             kinds.insert(job.kind().to_owned(), self.registered(job.kind()).await?);
         }
         match &kinds[job.kind()] {
-            Some(kind) => kind.fill_in(job),
+            Some(kind) => job.or_registered(kind),
             None => Ok(job),
         }
     }
 
     /// Reads a registered kind in the first place that answers. Each place knows the kind.
-    async fn registered(&self, kind: &str) -> Result<Option<KindRow>> {
+    async fn registered(&self, kind: &str) -> Result<Option<Value>> {
         let clients = &self.inner.clients;
         let first = self.inner.answered.load(Ordering::Relaxed);
         let mut failure = None;
         for index in (first..clients.len()).chain(0..first) {
-            match self.settle(index, clients[index].kinds().find(kind).await) {
+            match self.settle(index, clients[index].registered_kind(kind).await) {
                 Ok(kind) => return Ok(kind),
                 Err(error @ crate::Error::PlaceDown { .. }) => failure = Some(error),
                 Err(error) => return Err(error),

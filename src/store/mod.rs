@@ -30,7 +30,7 @@ pub(crate) use self::change_log::{LogEntry, log_change};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::history::write_history;
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
-pub(crate) use self::kind::{list_kinds, register_kinds, remove_kind};
+pub(crate) use self::kind::{register_kinds, registered_kind};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{
     Definition, DuePeriodic, OfKind, SlotRun, define_periodic, due_periodic, flag_periodic, run_periodic,

@@ -1,6 +1,6 @@
 //! Registered kinds: by runners at their start and by clients, and what a deployment of another definition does.
 
-use uniqueue_admin::{KindCache, PeriodicChange};
+use uniqueue_admin::{KindCache, KindRow, PeriodicChange};
 
 use support::prelude::*;
 
@@ -47,11 +47,16 @@ async fn service<J: Job>(client: &Client, name: &str, worked: &Arc<AtomicU32>) -
     quick(client).name(name).queue("mails", 4).timeout(Duration::from_secs(60)).worker(worker).start().await.unwrap()
 }
 
+/// The kind as it is registered.
+async fn registered(client: &Client, name: &str) -> KindRow {
+    Admin::new(client).kind(name).await.unwrap().unwrap()
+}
+
 #[support::test]
 async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database: Database) {
     let worked = Arc::default();
     service::<Mail>(&database.client, "mailer", &worked).await.stop().await.unwrap();
-    let kind = database.client.kinds().find("mail").await.unwrap().unwrap();
+    let kind = registered(&database.client, "mail").await;
     assert_eq!(kind.queue.as_ref().unwrap().as_str(), "mails");
     assert_eq!((kind.priority, kind.max_attempts, kind.delay), (Some(3), Some(5), None));
     assert_eq!(kind.policy().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
@@ -59,11 +64,11 @@ async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database
 
     // What the job says itself counts, and the rest comes from the kind.
     let named = NewJob::new("mail", &json!({"user": 1, "text": "to 1"})).priority(-1);
-    let by_name = database.client.insert(database.client.kinds().fill_in(named).await.unwrap()).await.unwrap();
+    let by_name = database.client.insert(database.client.fill_in(named).await.unwrap()).await.unwrap();
     assert_eq!((by_name.job.queue.as_str(), by_name.job.priority, by_name.job.max_attempts), ("mails", -1, 5));
     let typed = database.client.insert(mail(1)).await.unwrap();
     assert_eq!((typed.duplicate, typed.id()), (true, by_name.id()));
-    let unknown = database.client.kinds().fill_in(job("other")).await.unwrap();
+    let unknown = database.client.fill_in(job("other")).await.unwrap();
     assert_eq!(unknown.queue_name(), None);
 }
 
@@ -71,27 +76,30 @@ async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database
 async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays(database: Database, client: &Client) {
     let worked = Arc::default();
     service::<Mail>(client, "mailer", &worked).await.stop().await.unwrap();
-    let before = client.kinds().find("mail").await.unwrap().unwrap();
-    let kind = client.register::<NewMail>().await.unwrap().unwrap();
+    let before = registered(client, "mail").await;
+    assert!(client.register::<NewMail>().await.unwrap());
+    let kind = registered(client, <NewMail as Job>::KIND).await;
     assert_eq!((kind.priority, kind.max_attempts, kind.group_limit), (None, None, Some(2)));
     assert_eq!(kind.groups().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
     assert_eq!(kind.timeout, Some(Duration::from_secs(60)), "a client does not know it");
     assert!(kind.changed_at > before.changed_at);
-    let again = client.register::<NewMail>().await.unwrap().unwrap();
+    assert!(client.register::<NewMail>().await.unwrap());
+    let again = registered(client, <NewMail as Job>::KIND).await;
     assert_eq!(again.changed_at, kind.changed_at);
     assert!(again.registered_at > kind.registered_at);
     let seconds = RetryPolicy::exponential().first(Duration::from_secs(10));
     let options = WorkerOptions::new().timeout(Duration::MAX).retry_policy(seconds);
     let runner = quick(client).queue("mails", 1).worker_with(async |_: RunningJob<NewMail>| {}, options);
     runner.start().await.unwrap().stop().await.unwrap();
-    let kind = client.kinds().find("mail").await.unwrap().unwrap();
+    let kind = registered(client, "mail").await;
     assert_eq!((kind.timeout, kind.backoff), (None, Some(json!({"first": "PT10S"}))), "no limit");
-    let kind = client.register::<NewMail>().await.unwrap().unwrap();
+    assert!(client.register::<NewMail>().await.unwrap());
+    let kind = registered(client, <NewMail as Job>::KIND).await;
     assert_eq!(kind.backoff, Some(json!({"first": "PT10S"})), "a client does not know it");
-    assert_eq!(client.kinds().list().await.unwrap().len(), 1);
-    assert!(client.kinds().remove("mail").await.unwrap());
-    assert!(!client.kinds().remove("mail").await.unwrap());
-    assert!(client.kinds().find("mail").await.unwrap().is_none());
+    assert_eq!(Admin::new(client).kinds().await.unwrap().len(), 1);
+    assert!(Admin::new(client).remove_kind("mail").await.unwrap());
+    assert!(!Admin::new(client).remove_kind("mail").await.unwrap());
+    assert!(Admin::new(client).kind("mail").await.unwrap().is_none());
 }
 
 #[support::test]
@@ -103,12 +111,13 @@ async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_dec
         runner.start().await.unwrap().stop().await.unwrap();
     };
     start().await;
-    assert!(client.register::<Typed>().await.unwrap().is_none());
-    assert!(client.kinds().list().await.unwrap().is_empty());
+    assert!(!client.register::<Typed>().await.unwrap());
+    assert!(Admin::new(client).kinds().await.unwrap().is_empty());
     let select = "SELECT {schema}.register_kind('typed', 'q', max_attempts => 2, registered_by => 'a producer')";
     database.execute(select).await;
     start().await;
-    let kind = client.register::<Typed>().await.unwrap().unwrap();
+    assert!(client.register::<Typed>().await.unwrap());
+    let kind = registered(client, <Typed as Job>::KIND).await;
     assert_eq!((kind.queue.unwrap().as_str(), kind.max_attempts, &*kind.registered_by), ("q", Some(2), "a producer"));
 }
 
@@ -122,7 +131,7 @@ async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(datab
     };
     database.execute("SELECT {schema}.register_kind('mail', delay => '1 min', registered_by => 'a producer')").await;
     assert_eq!(conflicts().await, 0);
-    let kind = client.kinds().find("mail").await.unwrap().unwrap();
+    let kind = registered(client, "mail").await;
     assert_eq!((kind.priority, kind.delay), (Some(3), Some(Duration::from_secs(60))));
     database.execute("SELECT {schema}.register_kind('mail', priority => 4, registered_by => 'a producer')").await;
     assert_eq!(conflicts().await, 1);
@@ -147,13 +156,14 @@ async fn r22_a_client_registers_what_its_own_inserts_would_use(database: Databas
     let defaults = InsertOptions::new().queue("of client").priority(7);
     let client = Client::builder().schema(schema).defaults(defaults).pool(database.pool().clone());
     let mut transaction = database.pool().begin().await.unwrap();
-    let kind = client.register::<Debounced>().tx(&mut transaction).await.unwrap().unwrap();
-    assert!(client.kinds().find("debounced").await.unwrap().is_none(), "not before the commit");
+    assert!(client.register::<Debounced>().tx(&mut transaction).await.unwrap());
+    assert!(Admin::new(&client).kind("debounced").await.unwrap().is_none(), "not before the commit");
     transaction.commit().await.unwrap();
+    let kind = registered(&client, "debounced").await;
     assert_eq!(kind.queue.as_ref().unwrap().as_str(), "of client");
     assert_eq!((kind.priority, kind.delay), (Some(7), Some(Duration::from_secs(90))));
     let typed = client.insert(Debounced { page: 1 }).await.unwrap();
-    let named = client.kinds().fill_in(NewJob::new("debounced", &json!({"page": 1}))).await.unwrap();
+    let named = client.fill_in(NewJob::new("debounced", &json!({"page": 1}))).await.unwrap();
     let named = database.client.insert(named).await.unwrap();
     assert_eq!((named.updated, named.id()), (true, typed.id()));
 }
@@ -172,14 +182,14 @@ async fn r22_a_typed_insert_never_reads_the_registered_kinds(database: Database)
 async fn r22_a_job_made_by_name_is_filled_in_from_its_registered_kind(database: Database, client: &Client) {
     client.register::<Mail>().await.unwrap();
     let named = |user: u32| NewJob::new("mail", &json!({"user": user, "text": "by name"}));
-    let filled = client.kinds().fill_in(named(1)).await.unwrap();
+    let filled = client.fill_in(named(1)).await.unwrap();
     let explained = client.explain(filled.clone()).await.unwrap();
     let first = client.insert(filled).await.unwrap();
     assert_eq!((first.job.queue.as_str(), first.job.priority, first.job.max_attempts), ("mails", 3, 5));
     assert_eq!(explained.unique_key, first.job.unique_key);
     assert_eq!(client.insert(mail(1)).await.unwrap().id(), first.id(), "one key, whoever inserts");
     let mut transaction = database.pool().begin().await.unwrap();
-    let own = client.kinds().fill_in(named(1).queue("other").not_unique()).tx(&mut transaction).await.unwrap();
+    let own = client.fill_in(named(1).queue("other").not_unique()).tx(&mut transaction).await.unwrap();
     let own = client.insert(own).tx(&mut transaction).await.unwrap();
     assert_eq!((own.job.queue.as_str(), own.job.priority, own.job.unique_key), ("other", 3, None));
     transaction.commit().await.unwrap();
@@ -285,7 +295,7 @@ async fn r22_a_runner_whose_role_may_not_register_works_all_the_same(database: D
     assert!(client.register::<Mail>().await.unwrap_err().to_string().contains("kind"));
     let worked = Arc::default();
     let runner = service::<Mail>(&client, "without rights", &worked).await;
-    assert!(client.kinds().find("mail").await.unwrap().is_none());
+    assert!(Admin::new(&client).kind("mail").await.unwrap().is_none());
     database.client.insert(mail(1)).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
     runner.stop().await.unwrap();
@@ -318,7 +328,7 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
         inserts.spawn(async move { by_new.insert(new_mail(1_000 + user)).await });
         inserts.spawn(async move {
             let named = NewJob::new("mail", &json!({"user": 2_000 + user, "text": "by name"}));
-            by_name.insert(by_name.kinds().fill_in(named).await?).await
+            by_name.insert(by_name.fill_in(named).await?).await
         });
     }
     assert!(inserts.join_all().await.into_iter().all(|inserted| !inserted.unwrap().duplicate));
@@ -344,9 +354,9 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
 async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let cache = KindCache::new(database.client.clone());
-    let priority = async || cache.kinds().await.unwrap().get("mail").unwrap().priority;
+    let priority = async || cache.kinds().await.unwrap().get("mail").unwrap()["priority"].clone();
     let (found, sent) = counting_statements(async { (priority().await, priority().await) }).await;
-    assert_eq!((found, sent), ((Some(3), Some(3)), 1));
+    assert_eq!((found, sent), ((json!(3), json!(3)), 1));
     database.execute("UPDATE {schema}.kind SET priority = 4 WHERE name = 'mail'").await;
-    eventually!(priority().await == Some(4), "the change is not seen");
+    eventually!(priority().await == json!(4), "the change is not seen");
 }

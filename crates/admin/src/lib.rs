@@ -13,6 +13,7 @@ mod history;
 mod history_counts;
 mod job_verb;
 mod kind_cache;
+mod kinds;
 mod periodic;
 mod queue_cache;
 #[cfg(feature = "metrics")]
@@ -45,6 +46,7 @@ pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory
 pub use self::history_counts::{Histogram, HistoryCounts};
 pub use self::job_verb::{JobVerb, VerbWords};
 pub use self::kind_cache::KindCache;
+pub use self::kinds::KindRow;
 pub use self::periodic::{Periodic, PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
 pub use self::queue_cache::QueueCache;
 pub use self::queues::QueueInfo;

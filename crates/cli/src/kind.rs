@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use serde_json::json;
 use time::OffsetDateTime;
-use uniqueue::{Client, KindRow, format_duration};
+use uniqueue::{Client, format_duration};
+use uniqueue_admin::{Admin, KindRow};
 
 use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
@@ -88,7 +89,7 @@ pub(crate) async fn run(KindArguments { command, database }: KindArguments) -> R
 }
 
 async fn list(client: Client, form: Form) -> Result<Answer, Failure> {
-    let kinds = client.kinds().list().await?;
+    let kinds = Admin::new(&client).kinds().await?;
     let now = client.database_time().await?;
     form.list(&kinds, |kinds| table(kinds, now))
 }
@@ -113,7 +114,7 @@ fn table(kinds: &[KindRow], now: OffsetDateTime) -> Table {
 }
 
 async fn show(client: &Client, form: Form, name: &str) -> Result<Answer, Failure> {
-    let Some(kind) = client.kinds().find(name).await? else { return Ok(unknown(name)) };
+    let Some(kind) = Admin::new(client).kind(name).await? else { return Ok(unknown(name)) };
     let now = client.database_time().await?;
     form.object(&kind, |kind| format!("{}\n", record(kind, now).draw()))
 }
@@ -142,7 +143,7 @@ fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
 }
 
 async fn remove(client: &Client, form: Form, name: &str) -> Result<Answer, Failure> {
-    if !client.kinds().remove(name).await? {
+    if !Admin::new(client).remove_kind(name).await? {
         return Ok(unknown(name));
     }
     let text = format!("kind {} is removed; its jobs stay\n", printable(name));

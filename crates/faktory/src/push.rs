@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use uniqueue::{Inserted, KindRow, NewJob};
+use uniqueue::{Inserted, NewJob};
 
 use crate::door::Door;
 use crate::payload::{Payload, check_queue};
@@ -86,11 +87,11 @@ fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) 
 }
 
 /// The job that is inserted, with what its registered kind says.
-fn prepare(kinds: &HashMap<String, KindRow>, payload: Payload) -> Result<NewJob, Refusal> {
+fn prepare(kinds: &HashMap<String, Value>, payload: Payload) -> Result<NewJob, Refusal> {
     let kind = kinds.get(payload.jobtype());
     let job = payload.job(kind.is_some())?;
     let job = match kind {
-        Some(kind) => kind.fill_in(job)?,
+        Some(kind) => job.or_registered(kind)?,
         None => job,
     };
     check_queue(job.queue_name().unwrap_or_default())?;

@@ -74,7 +74,7 @@ pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec
     for envelope in envelopes {
         let job = envelope.job.id(envelope.id);
         jobs.push(match kinds.get(&envelope.kind) {
-            Some(kind) => kind.fill_in(job)?,
+            Some(kind) => job.or_registered(kind)?,
             None if envelope.has_retry => job,
             None => job.max_attempts(DEFAULT_ATTEMPTS),
         });

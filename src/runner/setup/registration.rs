@@ -31,9 +31,9 @@ pub(in crate::runner) async fn register(
             }
         }
     }
-    let registering = client.kinds().register_of_runner(definitions, runner);
+    let registering = client.register_kinds(definitions, runner);
     match time_limit::within(time_limit::QUERY_TIMEOUT, registering.into_future()).await {
-        Ok(registered) => registered.into_iter().map(|(kind, digest)| (kind.to_string(), digest)).collect(),
+        Ok(registered) => registered.into_iter().collect(),
         Err(error) => {
             tracing::warn!(%error, "the kinds of the runner's workers are not registered");
             BTreeMap::new()

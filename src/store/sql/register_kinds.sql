@@ -1,10 +1,7 @@
--- Registers kinds, in the order of their names, so that two processes never deadlock. Answers with their rows, and with digests
--- of what was declared. A kind of which nothing is declared has no row, unless it is registered already.
+-- Registers kinds, in the order of their names, so that two processes never deadlock. Answers with digests of what was
+-- declared. A kind of which nothing is declared has no row, unless it is registered already.
 SELECT
-    k.name, k.queue, k.priority, k.max_attempts, k.backoff, k.unique_policy, k.group_policy, k.group_limit, k.place,
-    extract(epoch FROM k.delay)::double precision AS delay,
-    extract(epoch FROM k.expires_in)::double precision AS expires_in, extract(epoch FROM k.timeout)::double precision AS timeout,
-    coalesce(k.in_order, false) AS in_order, k.registered_at, k.registered_by, k.changed_at,
+    k.name,
     /* schema */_kind_digest(
         d.name, d.queue, d.priority, d.max_attempts, d.delay, d.unique_policy, d.group_policy, d.group_limit, d.in_order, d.expires_in, d.place
     ) AS digest

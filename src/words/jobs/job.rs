@@ -81,7 +81,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// ```
 ///
 /// The insert reports an invalid kind, or args that do not serialise. A job made by name takes what it leaves out from its
-/// [registered kind](crate::Client::kinds), which costs the insert a question to the database.
+/// [registered kind](crate::Client::fill_in), which costs the insert a question to the database.
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {

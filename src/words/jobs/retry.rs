@@ -112,7 +112,8 @@ impl RetryPolicy {
     }
 
     /// The policy of a document as `register_kind` takes it. A member that is left out has its default.
-    pub(crate) fn of_document(document: &Value) -> Self {
+    #[doc(hidden)]
+    pub fn of_document(document: &Value) -> Self {
         let length = |name: &str| match document.get(name)?.as_str()? {
             "PT0S" | "0s" => Some(Duration::ZERO),
             text => period::parse(text).ok(),

@@ -36,7 +36,7 @@ async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(datab
     Admin::new(&operator).periodic().pause("p").await.unwrap();
     Admin::new(&operator).periodic().remove("p").await.unwrap();
     operator.register::<Task>().await.unwrap();
-    assert!(operator.kinds().remove("task").await.unwrap());
+    assert!(Admin::new(&operator).remove_kind("task").await.unwrap());
     Admin::new(&operator).audit_duplicates("a", None).await.unwrap();
     Admin::new(&operator).stop_audit("a", None).await.unwrap();
     assert_eq!(Admin::new(&operator).audited_kinds().await.unwrap().len(), 1);
@@ -138,7 +138,7 @@ async fn a_reader_can_look_at_everything_and_change_nothing(database: Database) 
     assert_eq!(Admin::new(&reader).queues().await.unwrap().len(), 1);
     assert!(reader.holder("available").await.unwrap().is_some());
     assert!(Admin::new(&reader).periodic().list().await.unwrap().is_empty());
-    assert!(reader.kinds().list().await.unwrap().is_empty());
+    assert!(Admin::new(&reader).kinds().await.unwrap().is_empty());
     reader.explain(job("a").unique_key(UniqueKey::raw("available"))).await.unwrap();
     reader.check_schema().await.unwrap();
     for statement in CHANGES {

@@ -136,7 +136,7 @@ async fn a_worker_can_run_jobs_and_cannot_change_the_schema(database: Database) 
         eventually!(database.client.job(inserted.id()).await.unwrap().is_none(), "not worked, or not pruned");
     }
     runner.stop().await.unwrap();
-    assert!(database.client.kinds().find("task").await.unwrap().is_some(), "its kind is registered");
+    assert!(Admin::new(&database.client).kind("task").await.unwrap().is_some(), "its kind is registered");
     for statement in [
         "SELECT {schema}.remove_kind('task')",
         "INSERT INTO {schema}.queue (name, max_running) VALUES ('a', 1)",

@@ -85,7 +85,7 @@ async fn hundred_producers_that_name_only_kind_and_args_make_one_job(database: t
         let client = client.clone();
         rust.spawn(async move {
             client
-                .insert(client.kinds().fill_in(NewJob::new("invoice", &json!({"order": 7}))).await.unwrap())
+                .insert(client.fill_in(NewJob::new("invoice", &json!({"order": 7}))).await.unwrap())
                 .await
                 .unwrap()
                 .id()

@@ -45,7 +45,7 @@ async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up(database
         database.execute(insert).await;
     }
     assert_eq!(database.text(expiries).await, "01:00:00 02:00:00 never 01:00:00 03:00:00 never never");
-    let filled = database.client.kinds().fill_in(job("k")).await.unwrap();
+    let filled = database.client.fill_in(job("k")).await.unwrap();
     assert_eq!(filled.clone().never_expires().expires_in(HOUR).kind(), "k");
     let inserted = database.client.insert(filled).await.unwrap().job;
     assert_eq!(inserted.expires_at, Some(inserted.created_at + HOUR));
@@ -117,7 +117,9 @@ async fn r21_a_kind_in_rust_says_when_its_jobs_expire_and_registers_it(database:
     let one = client.insert(Reminder {}).await.unwrap().job;
     assert_eq!(one.expires_at, Some(one.scheduled_at + quarter));
     assert_eq!(client.insert(NewJob::from(Reminder {}).never_expires()).await.unwrap().job.expires_at, None);
-    assert_eq!(client.register::<Reminder>().await.unwrap().unwrap().expires_in, Some(quarter));
+    assert!(client.register::<Reminder>().await.unwrap());
+    let kind = Admin::new(client).kind("reminder").await.unwrap().unwrap();
+    assert_eq!(kind.expires_in, Some(quarter));
     database.execute("SELECT {schema}.insert_job('reminder')").await;
     let alike = "SELECT count(*) FROM {schema}.job WHERE expires_at = scheduled_at + interval '15 min'";
     assert_eq!(database.number(alike).await, 2);

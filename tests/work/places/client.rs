@@ -84,7 +84,11 @@ async fn an_insert_that_is_sent_twice_meets_itself() {
 #[tokio::test]
 async fn a_job_made_by_name_goes_by_its_registered_kind() {
     let places = ready(map(&NAMES, &NAMES).await).await;
-    for (_, registered) in places.ask(|client| async move { client.register::<ByKey>().await }).await {
+    let register = |client: Client| async move {
+        client.register::<ByKey>().await?;
+        Admin::new(&client).kind("by.key").await
+    };
+    for (_, registered) in places.ask(register).await {
         assert_eq!(registered.unwrap().unwrap().place, Some(PlaceBy::UniqueKey));
     }
     for n in 0..5 {

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use uniqueue::{Client, Error, Keep, KindRow, PlaceName, Places, QueueSettings, Result, format_duration};
+use uniqueue::{Client, Error, Keep, PlaceName, Places, QueueSettings, Result, format_duration};
 
 use super::finding::{Finding, Remedy, Severity};
-use crate::Admin;
+use crate::{Admin, KindRow};
 
 /// How long a place has for each answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -78,7 +78,7 @@ async fn facts(client: Client) -> Result<Option<Facts>> {
     let queues = Admin::new(&client).queues().count_up_to(1).timeout(ANSWER).await;
     let (queues, kinds) = match queues {
         Err(error) if is_privilege_missing(&error) => return Ok(None),
-        queues => (queues?, client.kinds().list().timeout(ANSWER).await),
+        queues => (queues?, Admin::new(&client).kinds().timeout(ANSWER).await),
     };
     let kinds = match kinds {
         Err(error) if is_privilege_missing(&error) => return Ok(None),

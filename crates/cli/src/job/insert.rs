@@ -163,7 +163,7 @@ pub(super) async fn run(arguments: InsertArguments, database: &DatabaseArguments
     let mut job = job(&arguments)?;
     let InsertArguments { at, expires_at, max_wait, wait, .. } = arguments;
     let question = async |client: &Client, form: Form| {
-        job = client.kinds().fill_in(job).await?;
+        job = client.fill_in(job).await?;
         if at.is_some() || expires_at.is_some() {
             let now = client.database_time().await?;
             job = job

@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: ExplainArguments, database: &DatabaseArgument
         job = job.unique(policy_of_key(&key)?);
     }
     ask(database, async |client, form| {
-        job = client.kinds().fill_in(job).await?;
+        job = client.fill_in(job).await?;
         if let Some(at) = scheduled_at {
             job = job.scheduled_at(at.at(client.database_time().await?));
         }

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use uniqueue::{Kind, KindRow, QueueName, Runner, WorkerOptions, shutdown_signal};
-use uniqueue_admin::Given;
+use uniqueue::{Kind, QueueName, Runner, WorkerOptions, shutdown_signal};
+use uniqueue_admin::{Admin, Given, KindRow};
 
 use self::attempt::{Attempts, Report};
 use crate::database::{Database, DatabaseArguments};
@@ -149,7 +149,7 @@ pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
         let working = Arc::clone(&working);
         async move { working.work(job).await }
     };
-    let registered = database.client.kinds().list().await?;
+    let registered = Admin::new(&database.client).kinds().await?;
     let wanted = |kind: &KindRow| arguments.kinds.is_empty() || arguments.kinds.contains(&kind.name);
     let others = arguments.kinds.iter().filter(|kind| registered.iter().all(|row| row.name != **kind));
     let mut runner = Runner::new(database.client.clone())

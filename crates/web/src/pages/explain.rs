@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
-use uniqueue::{Explanation, InsertOutcome, JobRow, JobState, KindRow, NewJob, UniquePolicy};
-use uniqueue_admin::{Backfill, BackfillReport, Given};
+use uniqueue::{Explanation, InsertOutcome, JobRow, JobState, NewJob, UniquePolicy};
+use uniqueue_admin::{Backfill, BackfillReport, Given, KindRow};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay, would_have_met};
@@ -31,7 +31,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
     let is_lab = fields.get("what") == Some("lab");
     let since = fields.get("since").unwrap_or("24h");
     let registered = match kind {
-        Some(kind) => page.client().kinds().find(kind).timeout(LOOK_UP).await.map_err(|error| error.to_string()),
+        Some(kind) => page.admin().kind(kind).timeout(LOOK_UP).await.map_err(|error| error.to_string()),
         None => Ok(None),
     };
     let answer = match (kind, &registered) {
@@ -39,7 +39,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
         // A link that names only the kind fills in the form.
         (Some(kind), Ok(registered)) if has_question(&fields) => Some(match is_lab {
             true => lab(&page, kind, since, registered.as_ref(), &fields).await,
-            false => explain(&page, kind, registered.as_ref(), &fields).await,
+            false => explain(&page, kind, &fields).await,
         }),
         _ => None,
     };
@@ -117,21 +117,19 @@ fn told(error: uniqueue::Error) -> String {
 /// The canonical text of a job's unique key, if the registered policy of its kind makes this key.
 pub(super) async fn made_from(page: &Page, job: &JobRow) -> Option<String> {
     let key = job.unique_key.as_deref().filter(|_| page.app.redact.is_none())?;
-    let registered = page.client().kinds().find(job.kind.as_str()).timeout(LOOK_UP).await.ok()??;
     let same = NewJob::from_json(job.kind.as_str(), job.args.clone()).queue(job.queue.as_str());
     let same = job.meta.iter().fold(same, |same, (name, value)| same.meta(name, value.clone()));
-    let explanation = page.client().explain(registered.fill_in(same).ok()?).timeout(LOOK_UP).await.ok()?;
+    let same = page.client().fill_in(same).timeout(LOOK_UP).await.ok()?;
+    let explanation = page.client().explain(same).timeout(LOOK_UP).await.ok()?;
     explanation.canonical.filter(|_| explanation.unique_key.as_deref() == Some(key))
 }
 
-async fn explain(page: &Page, kind: &str, registered: Option<&KindRow>, fields: &Fields) -> Result<Markup, String> {
+async fn explain(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
     let args: Box<RawValue> = serde_json::from_str(fields.get("args").unwrap_or("{}"))
         .map_err(|error| format!("Args are not JSON: {error}"))?;
     parse_json(args.get()).map_err(|error| error.to_string())?;
-    let mut job = with_policy(NewJob::from_json(kind, args).given(fields.get("queue"), NewJob::queue), fields)?;
-    if let Some(registered) = registered {
-        job = registered.fill_in(job).map_err(told)?;
-    }
+    let job = with_policy(NewJob::from_json(kind, args).given(fields.get("queue"), NewJob::queue), fields)?;
+    let job = page.client().fill_in(job).timeout(LOOK_UP).await.map_err(told)?;
     let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(told)?;
     Ok(explained(page, &explanation))
 }

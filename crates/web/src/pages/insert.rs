@@ -88,7 +88,7 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
         Ok(job) => job,
         Err(why) => return Ok(refuse(&page, &why)),
     };
-    let job = match page.client().kinds().fill_in(job).timeout(LOOK_UP).await {
+    let job = match page.client().fill_in(job).timeout(LOOK_UP).await {
         Ok(job) => job,
         Err(error) => return Ok(refuse(&page, &told(&error))),
     };

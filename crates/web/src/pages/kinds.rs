@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use maud::{Markup, html};
 use serde_json::Value;
-use uniqueue::{DEFAULT_MAX_ATTEMPTS, JobFilter, KindRow};
-use uniqueue_admin::RunnerInfo;
+use uniqueue::{DEFAULT_MAX_ATTEMPTS, JobFilter};
+use uniqueue_admin::{KindRow, RunnerInfo};
 
 use super::history::{self, Of};
 use super::{error_groups, failing};
@@ -29,7 +29,7 @@ const POLICY: usize = 12_000;
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let page = Arc::new(page);
     let ask = |page: Arc<Page>| async move {
-        let kinds = page.client().kinds().list().timeout(LOOK_UP).await?;
+        let kinds = page.admin().kinds().timeout(LOOK_UP).await?;
         Ok((page.now().await?, kinds))
     };
     let asked = page.ask(ask).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("kind")?;
-    let kind = page.client().kinds().find(name).timeout(LOOK_UP).await?;
+    let kind = page.admin().kind(name).timeout(LOOK_UP).await?;
     let now = page.now().await?;
     let failing = failing::found(&page).await?;
     let failing = failing.of.kinds.iter().find(|one| one.kind.as_str() == name);

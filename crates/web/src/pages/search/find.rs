@@ -190,7 +190,7 @@ async fn read_names(page: &Page) -> Result<Names, Failure> {
         None => BTreeSet::new(),
     };
     let (registered, runners, counted, last, groups) = tokio::join!(
-        client.kinds().list().timeout(LOOK_UP).into_future(),
+        Admin::new(client).kinds().timeout(LOOK_UP).into_future(),
         Admin::new(client).runners().timeout(LOOK_UP).into_future(),
         Admin::new(client).history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
         client.jobs(JobFilter::all().limit(LAST)).timeout(LOOK_UP).into_future(),
