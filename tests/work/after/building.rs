@@ -155,6 +155,15 @@ async fn a_job_reads_the_outputs_of_its_parents(database: Database) {
 }
 
 #[support::test]
+async fn a_graph_is_cancelled_from_its_first_job_on(database: Database) {
+    let first = job("a");
+    let second = job("b").after_failed(&first);
+    let inserted = database.client.insert_many([first, second]).await.unwrap();
+    let cancel = format!("SELECT count(*) FROM {{schema}}.cancel_graph('{{{}}}')", inserted[0].id());
+    assert_eq!(database.number(&cancel).await, 2);
+}
+
+#[support::test]
 async fn a_job_as_json_names_its_parents_by_their_ids(database: Database) {
     let first = database.client.insert(job("a")).await.unwrap();
     let child = job("b").after(&first).after_final([&first]);

@@ -178,6 +178,23 @@ async fn two_processes_of_one_name_do_not_share_results(database: Database) {
 }
 
 #[support::test]
+async fn a_reservation_ends_although_the_clock_went_back(database: Database) {
+    database.client.insert(job("j")).await.unwrap();
+    let worker = Remote::new(&database, "w");
+    worker.fetch_one().await;
+    // The clock was an hour ahead.
+    database.execute("UPDATE {schema}.job SET reserved_until = reserved_until + interval '1 hour'").await;
+    database
+        .execute("UPDATE {schema}.runner SET leased_until = leased_until + interval '1 hour', heartbeat_at = heartbeat_at + interval '1 hour'")
+        .await;
+    Remote::new(&database, "other").maintain().await;
+    let left = "SELECT extract(epoch FROM leased_until - now())::bigint FROM {schema}.runner";
+    assert!(database.number(left).await <= 120);
+    database.execute("UPDATE {schema}.runner SET leased_until = now()").await;
+    assert_eq!(Remote::new(&database, "other").maintain().await.1, 1);
+}
+
+#[support::test]
 async fn a_worker_that_listens_is_woken_by_an_insert_between_its_fetches_or_after_them(database: Database) {
     let worker = Remote { listens: true, ..Remote::new(&database, "w") };
     let mut listener = PgListener::connect_with(&worker.pool).await.unwrap();
