@@ -208,6 +208,12 @@ BEGIN
         WHERE j.id = ANY (started) AND _not_by_partial_index(j.state = 'running')
         ORDER BY array_position(fetch_jobs.queues, j.queue::text), j.priority DESC, j.scheduled_at, j.id;
     END IF;
+    -- A fetch also stores the counts, so they are current soon after the last result, and the rate of an idle worker falls.
+    IF position(entered.id::text IN coalesce(current_setting('uniqueue.worked', true), '')) > 0 THEN
+        PERFORM _count_results(entered.id, 0, 0);
+    ELSIF entered.lately_completed + entered.lately_failed > 0 AND entered.counted_at < clock_timestamp() - interval '5 s' THEN
+        PERFORM _store_counts(entered.id, 0, 0);
+    END IF;
     wants_wake_ups := fetch_jobs.listens AND cardinality(started) = 0;
     IF entered.idle <> wants_wake_ups THEN
         UPDATE runner AS r

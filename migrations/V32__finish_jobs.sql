@@ -163,6 +163,81 @@ COMMENT ON FUNCTION stop_worker IS
     'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
 REVOKE EXECUTE ON FUNCTION stop_worker FROM PUBLIC;
 
+CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- Sessions of one worker report in turn. Their reports within two seconds count in one span of time, so that no span is
+-- too short to tell a rate.
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    UPDATE runner AS r
+    SET completed = r.completed + _store_counts.completed,
+        failed = r.failed + _store_counts.failed,
+        counted_at = at,
+        lately = greatest(at - s.began_at, interval '0'),
+        lately_completed = _store_counts.completed + CASE WHEN s.goes_on THEN r.lately_completed ELSE 0 END,
+        lately_failed = _store_counts.failed + CASE WHEN s.goes_on THEN r.lately_failed ELSE 0 END
+    FROM (
+        SELECT
+            w.id, g.goes_on,
+            CASE WHEN g.goes_on THEN w.counted_at - w.lately ELSE coalesce(w.counted_at, w.started_at) END AS began_at
+        FROM runner AS w
+        CROSS JOIN LATERAL (
+            SELECT coalesce(w.counted_at > at - interval '2 s' AND w.lately < interval '15 s', false) AS goes_on
+        ) AS g
+        WHERE w.id = worker_id
+        -- No result waits for another one's transaction.
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS s
+    WHERE r.id = s.id;
+    RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION _store_counts IS
+    'Adds results to the counts of a remote worker (runner.completed, failed, lately). Returns false if there is no such row, or if another transaction has it locked.';
+
+CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE
+    SET search_path FROM CURRENT
+AS $$
+-- The session keeps its counts, and writes them every five seconds: a write for each result would leave a dead row
+-- version for each while an old transaction is open. Counts that a session has not written at its end are lost.
+DECLARE
+    at CONSTANT double precision := extract(epoch FROM clock_timestamp());
+    prefix CONSTANT text := current_schema() || '.';
+    counts jsonb := coalesce(nullif(current_setting('uniqueue.worked', true), ''), '{}')::jsonb;
+    own CONSTANT jsonb := coalesce(counts -> (prefix || worker_id), jsonb_build_array(0, 0, at));
+    due record;
+    is_stored boolean := false;
+BEGIN
+    counts := counts || jsonb_build_object(
+        prefix || worker_id, jsonb_build_array((own ->> 0)::bigint + completed, (own ->> 1)::bigint + failed, own -> 2)
+    );
+    IF abs(at - (own ->> 2)::double precision) >= 5 THEN
+        -- Behind a transaction pooler the session can have counts of several workers. Counts of a deleted row are dropped.
+        FOR due IN
+            SELECT c.name, c.value, abs(at - (c.value ->> 2)::double precision) AS age
+            FROM jsonb_each(counts) AS c (name, value)
+            WHERE starts_with(c.name COLLATE "C", prefix)
+        LOOP
+            CONTINUE WHEN due.age < 5;
+            is_stored := _store_counts(
+                right(due.name, 36)::uuid, (due.value ->> 0)::bigint, (due.value ->> 1)::bigint
+            );
+            IF is_stored OR due.age > 300 THEN
+                counts := counts - due.name;
+            END IF;
+        END LOOP;
+    END IF;
+    PERFORM set_config('uniqueue.worked', counts::text, false);
+    RETURN is_stored;
+END
+$$;
+COMMENT ON FUNCTION _count_results IS
+    'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether a row was written.';
+
 CREATE FUNCTION _check_error_details(details jsonb) RETURNS boolean
     LANGUAGE plpgsql STABLE
 AS $$
@@ -192,11 +267,10 @@ CREATE TYPE running_times AS (
     id uuid,
     wait_seconds double precision,
     run_seconds double precision,
-    worker uuid,
     kind text COLLATE "C",
     queue text COLLATE "C"
 );
-COMMENT ON TYPE running_times IS 'How long a running job waited, and how long its worker has run it.';
+COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run.';
 
 CREATE FUNCTION _locked_runs(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
@@ -322,6 +396,10 @@ BEGIN
             SELECT e.id
             FROM unnest(ended_ids) AS e (id)
             WHERE NOT given.are_bare AND given.outcomes[width_bucket(e.id, given.ids)] IN ('retry', 'discard')
+        );
+        PERFORM _count_results(
+            (SELECT j.worker FROM job AS j WHERE j.id = ended_ids[1]),
+            cardinality(array_positions(ended_states, 'completed')), cardinality(failed_ids)
         );
         PERFORM _tally_runs(times, ended_ids, ended_states, failed_ids);
     END IF;

@@ -99,20 +99,18 @@ CREATE UNLOGGED TABLE history_tally (
     completed integer NOT NULL,
     failed integer NOT NULL,
     discarded integer NOT NULL,
-    worker uuid,
     kind text COLLATE "C" NOT NULL,
     queue text COLLATE "C" NOT NULL,
     waits double precision[] NOT NULL,
     runs double precision[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = off);
 COMMENT ON TABLE history_tally IS
-    'Counts of calls in SQL that are not in history, nor in the row of their remote worker, yet. The pruner adds them up. The table is unlogged: a crash of the server empties it.';
+    'Counts of calls in SQL that are not in history yet. The pruner adds them up. The table is unlogged: a crash of the server empties it.';
 COMMENT ON COLUMN history_tally.at IS 'When the call was made.';
 COMMENT ON COLUMN history_tally.inserted IS 'The number of inserted jobs.';
 COMMENT ON COLUMN history_tally.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history_tally.failed IS 'The number of failed runs.';
 COMMENT ON COLUMN history_tally.discarded IS 'The number of discarded jobs.';
-COMMENT ON COLUMN history_tally.worker IS 'The remote worker (runner.id) of the runs. Null: inserted jobs.';
 COMMENT ON COLUMN history_tally.kind IS 'The kind.';
 COMMENT ON COLUMN history_tally.queue IS 'The queue.';
 COMMENT ON COLUMN history_tally.waits IS 'How long each run had waited, in seconds.';
@@ -309,7 +307,6 @@ BEGIN
                 WHEN isfinite(j.attempted_at)
                     THEN greatest(extract(epoch FROM clock_timestamp() - j.attempted_at), 0)::double precision
             END,
-            j.worker,
             j.kind,
             j.queue
         )::running_times
@@ -328,14 +325,13 @@ AS $$
 DECLARE
     tallied integer;
 BEGIN
-    INSERT INTO history_tally (at, inserted, completed, failed, discarded, worker, kind, queue, waits, runs)
+    INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
     SELECT
         clock_timestamp(), 0, count(*) FILTER (WHERE e.state = 'completed'), count(*) FILTER (WHERE e.id = ANY (_tally_runs.failed)),
-        count(*) FILTER (WHERE e.state = 'discarded'), t.worker, t.kind, t.queue, array_agg(t.wait_seconds),
-        array_agg(t.run_seconds)
+        count(*) FILTER (WHERE e.state = 'discarded'), t.kind, t.queue, array_agg(t.wait_seconds), array_agg(t.run_seconds)
     FROM unnest(ended, states) AS e (id, state)
     JOIN unnest(times) AS t ON t.id = e.id
-    GROUP BY t.worker, t.kind, t.queue;
+    GROUP BY t.kind, t.queue;
     GET DIAGNOSTICS tallied = ROW_COUNT;
     RETURN tallied;
 END
@@ -349,57 +345,16 @@ CREATE FUNCTION _fold_history(size integer) RETURNS integer
     SET jit = off
 AS $$
 DECLARE
-    instant CONSTANT timestamptz := clock_timestamp();
-    -- The rows of remote workers, without those that another transaction has locked: tallies of these wait for the next fold.
-    workers uuid[];
-    locked uuid[];
     given record;
     folded integer := 0;
 BEGIN
     PERFORM _lock_history();
-    workers := ARRAY(SELECT r.id FROM runner AS r WHERE r.remote FOR NO KEY UPDATE SKIP LOCKED);
-    locked := ARRAY(SELECT r.id FROM runner AS r WHERE r.remote AND r.id <> ALL (workers));
     -- The sums over kinds and queues are made here, as a process of the library makes them.
     FOR given IN
         WITH taken AS (
             DELETE FROM history_tally AS t
-            WHERE t.ctid = ANY (ARRAY(
-                SELECT s.ctid
-                FROM history_tally AS s
-                WHERE s.worker IS NULL OR s.worker <> ALL (locked)
-                LIMIT size
-                FOR UPDATE SKIP LOCKED
-            ))
+            WHERE t.ctid = ANY (ARRAY(SELECT s.ctid FROM history_tally AS s LIMIT size FOR UPDATE SKIP LOCKED))
             RETURNING t.*
-        ),
-        -- The counts of a worker that ended nothing are written once more, so that its rate falls. Folds that follow each other
-        -- closely count in one span of time, so that no span is too short to tell a rate.
-        worked AS (
-            UPDATE runner AS r
-            SET completed = r.completed + w.completed,
-                failed = r.failed + w.failed,
-                counted_at = instant,
-                lately = greatest(instant - w.began_at, interval '0'),
-                lately_completed = w.completed + CASE WHEN w.goes_on THEN r.lately_completed ELSE 0 END,
-                lately_failed = w.failed + CASE WHEN w.goes_on THEN r.lately_failed ELSE 0 END
-            FROM (
-                SELECT
-                    u.id, g.goes_on, c.completed, c.failed,
-                    CASE WHEN g.goes_on THEN u.counted_at - u.lately ELSE coalesce(u.counted_at, u.started_at) END AS began_at
-                FROM runner AS u
-                CROSS JOIN LATERAL (
-                    SELECT coalesce(sum(t.completed), 0) AS completed, coalesce(sum(t.failed), 0) AS failed
-                    FROM taken AS t
-                    WHERE t.worker = u.id
-                ) AS c
-                CROSS JOIN LATERAL (
-                    SELECT
-                        coalesce(u.counted_at > instant - interval '10 s' AND u.lately < interval '1 minute', false)
-                            AS goes_on
-                ) AS g
-                WHERE u.id = ANY (workers) AND u.lately_completed + u.lately_failed + c.completed + c.failed > 0
-            ) AS w
-            WHERE r.id = w.id
         ),
         spread AS (
             SELECT
@@ -437,7 +392,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fold_history(integer) IS
-    'Adds up to size rows of history_tally to history and to the rows of their remote workers, and deletes them. Returns their number.';
+    'Adds up to size rows of history_tally to history, and deletes them. Returns their number.';
 
 CREATE FUNCTION _tend_history(size integer DEFAULT 10000) RETURNS integer
     LANGUAGE plpgsql VOLATILE

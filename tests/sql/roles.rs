@@ -44,7 +44,7 @@ async fn is_refused(database: &Database, pool: &PgPool, statement: &str) {
 /// Statements that a read-only role cannot run.
 const CHANGES: [&str; 38] = [
     "SELECT {schema}._write_history(gen_random_uuid(), 1, '[]')",
-    "INSERT INTO {schema}.history_tally VALUES (now(), 1, 0, 0, 0, NULL, 'a', 'b', '{}', '{}')",
+    "INSERT INTO {schema}.history_tally VALUES (now(), 1, 0, 0, 0, 'a', 'b', '{}', '{}')",
     "DELETE FROM {schema}.history_tally",
     "DELETE FROM {schema}.history",
     "DELETE FROM {schema}.deploy",
