@@ -233,7 +233,8 @@ impl Default for UniquePolicy {
 /// The policy that makes a claim of every job.
 impl From<Claim> for UniquePolicy {
     fn from(Claim { key, terms }: Claim) -> Self {
-        Self { terms, ..Self::new().key(key) }
+        // The key has the window in it.
+        Self { terms: Terms { window: None, ..terms }, ..Self::new().key(key) }
     }
 }
 
@@ -261,6 +262,14 @@ mod tests {
             window_at: Some(time::OffsetDateTime::UNIX_EPOCH),
         };
         policy.resolve(&subject).unwrap()
+    }
+
+    #[test]
+    fn a_claim_with_a_window_makes_a_policy_that_makes_it_again() {
+        let made = claim(&UniquePolicy::river().window(HOUR)).unwrap();
+        let policy = UniquePolicy::from(made.clone());
+        policy.check().unwrap();
+        assert_eq!(claim(&policy).unwrap().key, made.key);
     }
 
     #[test]

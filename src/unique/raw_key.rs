@@ -205,6 +205,14 @@ mod tests {
     use crate::unique::{OnReentry, StateSet, Until};
 
     #[test]
+    fn raw_keys_are_stored_verbatim() {
+        for text in ["rebuild_index", " ", "e\u{301}", &"é".repeat(256)] {
+            assert_eq!(UniqueKey::raw(text).text().unwrap(), text);
+            assert_eq!(UniqueKey::from(text), UniqueKey::from(text.to_owned()));
+        }
+    }
+
+    #[test]
     fn keys_are_1_to_512_bytes_without_nul() {
         for bad in ["", "a\0b", &"é".repeat(257)] {
             assert!(matches!(UniqueKey::raw(bad).text(), Err(Error::InvalidKey { .. })));

@@ -115,3 +115,19 @@ async fn an_insert_through_middleware_sends_no_more_statements(database: Databas
         tokio::spawn(async move { tagged.insert_many([job("a"), job("b")]).await.map(|answers| answers.len()) });
     assert_eq!(spawned.await.unwrap().unwrap(), 2);
 }
+
+#[support::test]
+async fn an_error_after_the_insert_does_not_take_it_back(database: Database) {
+    struct Late;
+
+    impl InsertMiddleware for Late {
+        async fn call(&self, jobs: Vec<NewJob>, next: NextInsert<'_>) -> Result<Vec<Inserted>> {
+            next.run(jobs).await?;
+            Err(Error::refused("late"))
+        }
+    }
+    let client = client(&database, |builder| builder.insert_middleware(Late));
+    client.insert(job("a")).await.unwrap_err();
+    client.insert(job("a")).actor("anna").await.unwrap_err();
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
+}

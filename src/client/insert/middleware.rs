@@ -33,7 +33,7 @@ use crate::words::job::{Inserted, NewJob};
 /// database inserts by itself: the jobs of periodic schedules, and those of `insert_job` in SQL.
 pub trait InsertMiddleware: Send + Sync + 'static {
     /// Runs around one insert. It must return one result for each of the jobs it was called with, in their
-    /// order.
+    /// order. Outside of a caller's transaction `next` commits: an error that follows does not take the jobs back.
     fn call(&self, jobs: Vec<NewJob>, next: NextInsert<'_>) -> impl Future<Output = Result<Vec<Inserted>>> + Send;
 }
 

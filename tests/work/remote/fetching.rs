@@ -90,6 +90,30 @@ async fn groups_take_turns_over_fetches_of_one_job(database: Database) {
     assert_eq!(second.len(), 4, "{groups:?}");
 }
 
+#[support::test]
+async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_go_on(database: Database) {
+    for text in [
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NEW.kind = 'bad' THEN RAISE 'refused'; END IF;
+            RETURN NEW;
+        END $$",
+        "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
+    ] {
+        database.execute(text).await;
+    }
+    let jobs = ["bad", "good", "bad", "good"].map(job);
+    database.client.insert_many(jobs.into_iter().chain([job("bad").group("g"), job("good").group("h")])).await.unwrap();
+    let worker = Remote::new(&database, "w");
+    let kinds = async || worker.fetch(9).await.into_iter().map(|job| job.kind).collect::<Vec<_>>();
+    assert_eq!(kinds().await, ["good", "good", "good"]);
+    assert!(kinds().await.is_empty());
+    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    assert!(kinds().await.is_empty(), "they are left alone for a minute");
+    try_again(&database).await;
+    assert_eq!(kinds().await, ["bad", "bad", "bad"]);
+}
+
 /// Ends the time for which remote workers leave jobs alone.
 async fn try_again(database: &Database) {
     let pass = "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('aside', (
@@ -122,6 +146,25 @@ async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_ot
     let said = "SELECT count(*) FROM {schema}.job WHERE state = 'discarded'
         AND errors #>> '{-1,error}' LIKE 'the job''s row cannot be read: %' AND jsonb_array_length(errors) = 1";
     assert_eq!(database.number(said).await, 28);
+}
+
+#[support::test]
+async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so(database: Database) {
+    database
+        .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
+        .await;
+    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (NEW.queue = 'bad')
+        EXECUTE FUNCTION {schema}.refuse()";
+    database.execute(refuse).await;
+    database.client.insert_many((0..40).map(|_| job("j").queue("bad"))).await.unwrap();
+    database.client.insert(job("j").queue("good")).await.unwrap();
+    let worker = Remote::new(&database, "w").of_queues(&["bad", "good"]);
+    assert_eq!(worker.fetch_one().await.queue, "good");
+    assert_eq!(worker.fetch(1).await.len(), 0);
+    assert_eq!(
+        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await,
+        40
+    );
 }
 
 #[support::test]

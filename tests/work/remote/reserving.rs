@@ -178,6 +178,33 @@ async fn two_processes_of_one_name_do_not_share_results(database: Database) {
 }
 
 #[support::test]
+async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long(database: Database) {
+    let worker = Remote::new(&database, "w");
+    database.client.insert_many((0..9).map(|_| job("j"))).await.unwrap();
+    let busy = worker.fetch(1).await.remove(0);
+    database
+        .execute(
+            "UPDATE {schema}.job SET crashes = 2 WHERE state = 'available' AND id = (SELECT id FROM {schema}.job ORDER BY id DESC LIMIT 1)",
+        )
+        .await;
+    // The fetch that sees it takes other jobs still.
+    assert_eq!(worker.fetch(1).await.len(), 1);
+    assert!(worker.fetch(1).await.is_empty(), "it drains");
+    // After two seconds it does not wait for the long job.
+    database
+        .execute(
+            "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('drains_until', now() - interval '1 s')",
+        )
+        .await;
+    let alone = worker.fetch(5).await;
+    assert_eq!(alone.iter().map(|job| job.crashes).collect::<Vec<_>>(), [2]);
+    assert!(worker.fetch(5).await.is_empty());
+    assert!(worker.complete(&alone[0]).await.0);
+    assert_eq!(worker.fetch(9).await.len(), 6);
+    assert!(worker.complete(&busy).await.0);
+}
+
+#[support::test]
 async fn a_reservation_ends_although_the_clock_went_back(database: Database) {
     database.client.insert(job("j")).await.unwrap();
     let worker = Remote::new(&database, "w");
