@@ -80,13 +80,13 @@ pub trait Job: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # let _ = job;
 /// ```
 ///
-/// The insert reports an invalid kind, or args that do not serialise. A job made by name takes what it leaves out from its
-/// [registered kind](crate::Client::fill_in), which costs the insert a question to the database.
+/// The insert reports an invalid kind, or args that do not serialise. What it leaves out has the defaults of the client. To
+/// take it from the registered kind, pass the job through [`Client::fill_in`](crate::Client::fill_in) first.
 #[derive(Clone, Debug)]
 #[must_use = "a job does nothing until it is inserted"]
 pub struct NewJob {
-    /// Borrowed if the job comes from a type that implements [`Job`]. Owned if it is made by name: then options that are left
-    /// out come from the registered kind.
+    /// Borrowed if the job comes from a type that implements [`Job`]. Owned if it is made by name: then a periodic job, and an
+    /// insert over places, take options that are left out from the registered kind.
     pub(crate) kind: Cow<'static, str>,
     /// JSON text, or the error of its serialisation.
     pub(crate) args: Result<Box<RawValue>, String>,
