@@ -82,7 +82,7 @@ impl Client {
         })
     }
 
-    /// What inserts take from a registered kind. `None`: it is not registered.
+    /// The document of a registered kind, whose options an insert takes. `None`: the kind is not registered.
     pub(crate) fn registered_kind(&self, name: &str) -> Call<'_, Option<Value>> {
         let name = name.to_owned();
         Call::new(self, move |client, connection| {

@@ -23,7 +23,7 @@ pub(crate) async fn register_kinds(
     rows.iter().map(|row| Ok((row.try_get("name")?, row.try_get("digest")?))).collect()
 }
 
-/// What inserts take from a registered kind. `None`: it is not registered.
+/// The document of a registered kind, whose options an insert takes. `None`: the kind is not registered.
 pub(crate) async fn registered_kind(
     connection: &mut PgConnection,
     statements: &Statements,

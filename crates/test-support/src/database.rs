@@ -222,7 +222,7 @@ impl Database {
         eventually!(self.number(&waiting).await > 0, "no statement waits for a lock of {table}");
     }
 
-    /// Waits until so many inserts wait for a lock.
+    /// Waits until this number of inserts wait for a lock.
     pub async fn until_inserts_wait(&self, inserts: i64) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
             WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";

@@ -29,7 +29,7 @@ impl Dice {
         usize::try_from(self.below(limit as u64)).expect("it is below a usize")
     }
 
-    /// True once in so many times.
+    /// Throws the dice: true once in this number of throws.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.index(times) == 0
     }

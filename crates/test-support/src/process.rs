@@ -96,7 +96,7 @@ impl RunnerProcess {
         Self { child }
     }
 
-    /// Starts so many for the database of a test.
+    /// Starts this number of processes for the database of a test.
     pub fn several(database: &Database, count: usize) -> Vec<Self> {
         (0..count).map(|n| Self::start(&Order::of(database, &format!("r{n}")))).collect()
     }

@@ -1,4 +1,4 @@
--- What inserts take from a registered kind.
+-- The document of a registered kind, whose options an insert takes.
 SELECT
     to_jsonb(k) || jsonb_build_object(
         'delay', extract(epoch FROM k.delay), 'expires_in', extract(epoch FROM k.expires_in), 'in_order', coalesce(k.in_order, false)

@@ -110,7 +110,7 @@ async fn a_network_that_falls_silent_in_the_hands_of_the_reindexer_holds_up_the_
         SELECT unnest(ARRAY['rescuer', 'pruner', 'periodic']), 'infinity'";
     database.execute(off).await;
     // The reindexer looks all the time, so the silence most probably meets it.
-    let runner = Runner::new(client).queue("nobody's", 1).lease(Duration::from_secs(2));
+    let runner = Runner::new(client).queue("other", 1).lease(Duration::from_secs(2));
     let runner = runner.reindex_interval(Duration::from_millis(1)).worker(at_once);
     let runner = runner.start().await.unwrap();
     let holds =

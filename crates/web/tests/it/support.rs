@@ -64,7 +64,7 @@ pub(crate) async fn pages(router: &Router, path: &str) -> Vec<String> {
     }
 }
 
-/// What stands between this text, wherever it is on the page, and the next quote.
+/// The part of a page from the end of this text to the next quote.
 pub(crate) fn after(page: &str, text: &str) -> Vec<String> {
     page.split(text).skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
