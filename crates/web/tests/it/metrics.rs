@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use test_support::prelude::*;
 use uniqueue_web::{Access, Web};
 
-use crate::support::{get, open, request, send};
+use crate::support::{get, lock_jobs, request, send};
 
 #[test_support::test]
 async fn metrics_have_every_queue_and_say_which_counts_are_capped(database: Database, client: &Client) {
@@ -85,8 +85,8 @@ async fn without_a_database_the_process_lives_and_is_not_ready(database: Databas
 async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database(database: Database) {
     let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
-    // From now on a query for jobs or queues would not end.
-    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
+    // From now on a query for jobs would not end.
+    let lock = lock_jobs(&database).await;
     let tabs: Vec<_> = (0..50)
         .map(|tab| {
             let router = router.clone();

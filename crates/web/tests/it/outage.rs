@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use test_support::prelude::*;
 use uniqueue::embedded::Postgres;
 
-use crate::support::{Answer, get, open};
+use crate::support::{Answer, get, lock_jobs};
 
 /// Longer than anything takes.
 const WAIT: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ async fn every_page_says_that_the_database_is_away_and_none_waits_for_it() {
 async fn a_page_is_new_again_when_the_database_answers(database: Database) {
     let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/queues").await.status, StatusCode::OK);
-    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
+    let lock = lock_jobs(&database).await;
     let old = when(&router, "/", StatusCode::SERVICE_UNAVAILABLE).await;
     assert!(old.body.contains(OLD), "{}", old.body);
     lock.rollback().await.unwrap();

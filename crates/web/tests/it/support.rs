@@ -81,6 +81,12 @@ pub(crate) async fn open(database: &Database, sql: &str) -> Transaction<'static,
     open
 }
 
+/// A transaction in which no other reads jobs. It locks one table: a lock on a second one would wait for a
+/// query of the dashboard that waits for the first.
+pub(crate) async fn lock_jobs(database: &Database) -> Transaction<'static, Postgres> {
+    open(database, "LOCK TABLE {schema}.job").await
+}
+
 /// Makes the jobs that are older than a time slow to read: each takes this many seconds.
 pub(crate) async fn slow_down(database: &Database, older_than: &str, seconds: f64) {
     let is_slow =

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::driver::{Driver, WAIT, shows};
 use super::service::{Service, Stage};
-use crate::support::open;
+use crate::support::lock_jobs;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_word_beside_the_title_is_live_only_while_the_data_is_new() {
@@ -18,7 +18,7 @@ async fn the_word_beside_the_title_is_live_only_while_the_data_is_new() {
     browser.goto(&service.url("/queues")).await.unwrap();
     shows(&browser, "letters").await;
     shows(&browser, "live").await;
-    let lock = open(&database, "LOCK TABLE {schema}.job, {schema}.queue, {schema}.runner").await;
+    let lock = lock_jobs(&database).await;
     shows(&browser, "old data").await;
     shows(&browser, "The queue cannot be read now").await;
     shows(&browser, "letters").await;
