@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
+use time::OffsetDateTime;
 use uniqueue_admin::JobVerb;
 
 use super::change::{self, ChangeArguments};
@@ -102,7 +103,24 @@ Examples:
   uniqueue job reschedule 019abc12-3456-7def-8a12-3456789abcde --at 2026-11-22T06:00:00Z
   uniqueue job reschedule --queue emails --in 30m --dry-run
   uniqueue job reschedule --state retryable --kind email.send --at now --yes"))]
-    Reschedule(RescheduleArguments),
+    Reschedule {
+        /// The time: RFC 3339, a date, now, or relative to now (+2h)
+        #[arg(
+            long,
+            value_name = "TIME",
+            required_unless_present = "in",
+            conflicts_with = "in",
+            allow_hyphen_values = true
+        )]
+        at: Option<TimeArgument>,
+
+        /// How long from now, such as 30m
+        #[arg(long, value_name = "DURATION")]
+        r#in: Option<DurationArgument>,
+
+        #[command(flatten)]
+        change: ChangeArguments,
+    },
 
     /// Release pending jobs.
     ///
@@ -132,46 +150,19 @@ Examples:
 
 impl VerbCommand {
     pub(super) async fn run(self, database: &DatabaseArguments) -> Result<Verdict, Failure> {
-        match self {
-            Self::Retry { graph: true, change } => change::run_graph(JobVerb::Retry, change, database).await,
-            Self::Retry { graph: false, change } => change::run(JobVerb::Retry, change, database).await,
-            Self::Cancel { graph: true, change } => change::run_graph(JobVerb::Cancel, change, database).await,
-            Self::Cancel { graph: false, change } => change::run(JobVerb::Cancel, change, database).await,
-            Self::Discard(change) => change::run(JobVerb::Discard, change, database).await,
-            Self::Delete(change) => change::run(JobVerb::Delete, change, database).await,
-            Self::Reschedule(arguments) => change::reschedule(arguments.at(), arguments.change, database).await,
-            Self::Release(change) => change::run(JobVerb::Release, change, database).await,
-            Self::Priority { new_priority, change } => {
-                change::run(JobVerb::Priority(new_priority), change, database).await
+        let (verb, is_graph, to, arguments) = match self {
+            Self::Retry { graph, change } => (JobVerb::Retry, graph, None, change),
+            Self::Cancel { graph, change } => (JobVerb::Cancel, graph, None, change),
+            Self::Discard(change) => (JobVerb::Discard, false, None, change),
+            Self::Delete(change) => (JobVerb::Delete, false, None, change),
+            Self::Release(change) => (JobVerb::Release, false, None, change),
+            Self::Priority { new_priority, change } => (JobVerb::Priority(new_priority), false, None, change),
+            Self::Reschedule { at, r#in, change } => {
+                // clap requires one of the two options.
+                let to = at.unwrap_or(TimeArgument::In(r#in.map_or(Duration::ZERO, |delay| delay.0)));
+                (JobVerb::Reschedule(to.at(OffsetDateTime::now_utc())), false, Some(to), change)
             }
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RescheduleArguments {
-    #[command(flatten)]
-    change: ChangeArguments,
-
-    /// The time: RFC 3339, a date, now, or relative to now (+2h)
-    #[arg(
-        long,
-        value_name = "TIME",
-        required_unless_present = "in",
-        conflicts_with = "in",
-        allow_hyphen_values = true
-    )]
-    at: Option<TimeArgument>,
-
-    /// How long from now, such as 30m
-    #[arg(long, value_name = "DURATION")]
-    r#in: Option<DurationArgument>,
-}
-
-impl RescheduleArguments {
-    /// The new time. clap requires one of the two options.
-    fn at(&self) -> TimeArgument {
-        let delay = self.r#in.map_or(Duration::ZERO, |DurationArgument(delay)| delay);
-        self.at.unwrap_or(TimeArgument::In(delay))
+        };
+        change::run(verb, to, is_graph, arguments, database).await
     }
 }

@@ -1,6 +1,5 @@
 //! The progress and the outcome of a change.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -42,50 +41,47 @@ pub(super) struct Preview<'a> {
 
 /// The progress of a change, updated after each batch.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
-    changed: AtomicU64,
-    discarded: Mutex<Vec<JobId>>,
-    refused: Mutex<Vec<RefusedRetry>>,
+pub(super) struct Progress(Mutex<Done>);
+
+#[derive(Debug, Default)]
+struct Done {
+    /// The jobs of the batches so far, with the discarded ones.
+    processed: u64,
+    discarded: Vec<JobId>,
+    /// The jobs that were left as they were, because another job holds their key.
+    refused: Vec<RefusedRetry>,
 }
 
 impl Progress {
     /// Makes a change report its batches here.
-    pub(super) fn follow<'c>(&'c self, change: Change<'c>, bar: Option<&'c Bar>) -> Change<'c> {
-        let change = change.on_discarded(|ids| locked(&self.discarded).extend_from_slice(ids));
-        let change = change.on_refused(|jobs| locked(&self.refused).extend_from_slice(jobs));
-        let mut all = 0;
-        // A batch reports its discarded jobs first.
+    pub(super) fn follow<'c>(&'c self, change: Change<'c>, bar: &'c Bar) -> Change<'c> {
+        let change = change.on_discarded(|ids| self.done().discarded.extend_from_slice(ids));
+        let change = change.on_refused(|jobs| self.done().refused.extend_from_slice(jobs));
         change.on_batch(move |batch| {
-            all += batch.len() as u64;
-            self.changed.store(all - locked(&self.discarded).len() as u64, Ordering::Release);
-            if let Some(bar) = bar {
-                bar.advance(batch.len() as u64);
-            }
+            self.done().processed += batch.len() as u64;
+            bar.advance(batch.len() as u64);
         })
     }
 
     pub(super) fn changed(&self) -> u64 {
-        self.changed.load(Ordering::Acquire)
+        let done = self.done();
+        // A batch reports its discarded jobs first.
+        done.processed.saturating_sub(done.discarded.len() as u64)
     }
 
-    /// The jobs that were left as they were, because another job holds their key.
-    pub(super) fn refused(&self) -> Vec<RefusedRetry> {
-        locked(&self.refused).clone()
+    pub(super) fn is_refused(&self, id: JobId) -> bool {
+        self.done().refused.iter().any(|refused| refused.id == id)
     }
 
     pub(super) fn outcome(&self, verb: JobVerb, mut unchanged: Vec<Unchanged>) -> Outcome {
-        unchanged.extend(locked(&self.refused).iter().map(Unchanged::of_refused));
-        Outcome {
-            verb: verb.words().name,
-            changed: self.changed(),
-            discarded: locked(&self.discarded).clone(),
-            unchanged,
-        }
+        let (verb, changed, done) = (verb.words().name, self.changed(), self.done());
+        unchanged.extend(done.refused.iter().map(Unchanged::of_refused));
+        Outcome { verb, changed, discarded: done.discarded.clone(), unchanged }
     }
-}
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Unchanged {
