@@ -26,8 +26,29 @@ use crate::unique::{self, UniqueArguments};
 use crate::work::{self, WorkArguments};
 
 /// A PostgreSQL job queue whose heart is unique jobs.
+///
+/// ***
+///
+/// Every command that connects to a database takes --database-url or DATABASE_URL, and --schema or UNIQUEUE_SCHEMA. All of
+/// them but `top` and `db psql` take --json, which prints one object, or one object a line for a list. `uniqueue COMMAND --help` has examples.
+///
+/// Examples:
+///   uniqueue demo                                   see it work, nothing to set up
+///   uniqueue serve --demo                           the dashboard of a queue that lives
+///   uniqueue migrate --database-url postgres://localhost/app
+///   uniqueue queue list
+///   uniqueue job list --state discarded --newer-than 2h
+///   uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
+///
+/// Exit codes:
+///   0    done
+///   1    ran to its end and found something wrong (each command says when)
+///   2    a wrong command line, or something outside failed: the database, a file, a permission
+///   3    doctor: something critical was found
+///   4    doctor: the role may not see the queue
+///   130  interrupted by Ctrl-C or SIGTERM before the end
 #[derive(Debug, Parser)]
-#[command(name = "uniqueue", version, after_help = AFTER_HELP)]
+#[command(name = "uniqueue", version, verbatim_doc_comment)]
 struct Arguments {
     /// When to colour: auto, always or never; NO_COLOR turns colour off as well
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
@@ -60,29 +81,9 @@ pub(crate) enum Command {
     Man(ManArguments),
 }
 
-const AFTER_HELP: &str = "\
-Every command that connects to a database takes --database-url or DATABASE_URL, and --schema or UNIQUEUE_SCHEMA. All of
-them but `top` and `db psql` take --json, which prints one object, or one object a line for a list. `uniqueue COMMAND --help` has examples.
-
-Examples:
-  uniqueue demo                                   see it work, nothing to set up
-  uniqueue serve --demo                           the dashboard of a queue that lives
-  uniqueue migrate --database-url postgres://localhost/app
-  uniqueue queue list
-  uniqueue job list --state discarded --newer-than 2h
-  uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
-
-Exit codes:
-  0    done
-  1    ran to its end and found something wrong (each command says when)
-  2    a wrong command line, or something outside failed: the database, a file, a permission
-  3    doctor: something critical was found
-  4    doctor: the role may not see the queue
-  130  interrupted by Ctrl-C or SIGTERM before the end";
-
 /// The command line with all its commands.
 fn definition() -> clap::Command {
-    help::with_exit_codes(Arguments::command())
+    help::read_docs(Arguments::command())
 }
 
 /// Reads the command line. Ends the process with an explanation if the command line is wrong.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use clap::ValueEnum;
+use clap::builder::{Resettable, StyledStr};
 
 use crate::output::{self, ColorChoice};
 
@@ -36,10 +37,21 @@ pub(crate) fn lay_out(command: clap::Command) -> clap::Command {
     command.help_template(TEMPLATE).term_width(output::width().unwrap_or(DEFAULT_WIDTH)).mut_subcommands(lay_out)
 }
 
-/// Adds to the help of a command and of all its subcommands the exit codes that every command has.
-pub(crate) fn with_exit_codes(command: clap::Command) -> clap::Command {
-    let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    command.after_help(exit_codes(&own)).mut_subcommands(with_exit_codes)
+/// Reads the doc comment of a command and of all its subcommands: the details, then after a line of `***` or from the examples
+/// on what stands below the options. Adds the exit codes that every command has.
+pub(crate) fn read_docs(command: clap::Command) -> clap::Command {
+    let whole = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let starts = ["\n\n***", "\n\nExamples:", "\n\nExit codes:"].into_iter().filter_map(|start| whole.find(start));
+    let (details, below) = whole.split_at(starts.min().unwrap_or(whole.len()));
+    let below = match (below.trim_start_matches(['\n', '*']), command.get_after_help()) {
+        ("", Some(below)) => below.to_string(),
+        (below, _) => below.to_owned(),
+    };
+    let details = paragraphs(details);
+    let first = details.split("\n\n").next().unwrap_or_default();
+    let about = first.strip_suffix('.').unwrap_or(first).to_owned();
+    let details = Resettable::from((first != details).then(|| StyledStr::from(&details)));
+    command.about(about).long_about(details).after_help(exit_codes(&below)).mut_subcommands(read_docs)
 }
 
 /// A help text with the exit codes that it leaves out. A command that Ctrl-C ends in order has no code 130.
@@ -103,6 +115,20 @@ mod tests {
         let text = "One fact.\nAnother\nfact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
         let joined = "One fact. Another fact.\n\nExamples:\n  a  first\n  b\n\nExit codes:\n  0";
         assert_eq!(paragraphs(text), joined);
+    }
+
+    #[test]
+    fn a_doc_comment_says_what_stands_above_the_options_and_below() {
+        let read = |doc: &str| {
+            let command = read_docs(clap::Command::new("a").about("Do it.").long_about(doc.to_owned()));
+            let text = |of: Option<&StyledStr>| of.map(ToString::to_string).unwrap_or_default();
+            (text(command.get_about()), text(command.get_long_about()), text(command.get_after_help()))
+        };
+        let (about, details, below) = read("Do it\nnow.\n\nWith\ncare.\n\n***\n\nOne\nline.\n\nExamples:\n  a");
+        assert_eq!((about.as_str(), details.as_str()), ("Do it now", "Do it now.\n\nWith care."));
+        assert!(below.starts_with("One\nline.\n\nExamples:\n  a\n\nExit codes:"), "{below}");
+        let (_, details, below) = read("Do it.\n\nExamples:\n  a");
+        assert!(details.is_empty() && below.starts_with("Examples:\n  a\n\nExit codes:"), "{below}");
     }
 
     #[test]

@@ -14,8 +14,16 @@ use crate::output::{Answer, Column, Form, List, Record, Table, format_relative, 
 ///
 /// A runner registers the kinds of its workers when it starts. `uniqueue job insert`, the dashboard and inserts in SQL take
 /// from the kind what they do not say themselves: its queue, its priority, its attempts and its policies.
+///
+/// Examples:
+///   uniqueue kind list
+///   uniqueue kind show email.send
+///   uniqueue kind remove email.send
+///
+/// Exit codes:
+///   1    the kind is not registered
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct KindArguments {
     #[command(subcommand)]
     command: KindCommand,
@@ -27,38 +35,47 @@ pub(crate) struct KindArguments {
 #[derive(Debug, Subcommand)]
 enum KindCommand {
     /// List the registered kinds, by name.
-    #[command(after_help = "\
-With --json it prints one kind a line, with its policies as `insert_job` takes them.
-
-Examples:
-  uniqueue kind list
-  uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'")]
+    ///
+    /// ***
+    ///
+    /// With --json it prints one kind a line, with its policies as `insert_job` takes them.
+    ///
+    /// Examples:
+    ///   uniqueue kind list
+    ///   uniqueue kind list --json | jq -r 'select(.unique_policy) | .name'
+    #[command(verbatim_doc_comment)]
     List,
 
     /// Show what is registered of a kind, with its policies in words.
-    #[command(after_help = "\
-With --json it prints the kind as `kind list` does.
-
-Examples:
-  uniqueue kind show email.send
-  uniqueue kind show email.send --json | jq .unique_policy
-
-Exit codes:
-  1    the kind is not registered")]
+    ///
+    /// ***
+    ///
+    /// With --json it prints the kind as `kind list` does.
+    ///
+    /// Examples:
+    ///   uniqueue kind show email.send
+    ///   uniqueue kind show email.send --json | jq .unique_policy
+    ///
+    /// Exit codes:
+    ///   1    the kind is not registered
+    #[command(verbatim_doc_comment)]
     Show(NameArguments),
 
     /// Remove what is registered of a kind; its jobs stay.
     ///
     /// Inserts by SQL that name the kind then get the defaults of every kind. The next start of a runner with a worker for the
     /// kind registers it again.
-    #[command(after_help = "\
-With --json it prints {\"name\", \"is\": \"removed\"}.
-
-Examples:
-  uniqueue kind remove email.send
-
-Exit codes:
-  1    the kind is not registered")]
+    ///
+    /// ***
+    ///
+    /// With --json it prints {"name", "is": "removed"}.
+    ///
+    /// Examples:
+    ///   uniqueue kind remove email.send
+    ///
+    /// Exit codes:
+    ///   1    the kind is not registered
+    #[command(verbatim_doc_comment)]
     Remove(NameArguments),
 }
 
@@ -69,15 +86,6 @@ struct NameArguments {
     #[arg(value_name = "KIND")]
     kind: String,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue kind list
-  uniqueue kind show email.send
-  uniqueue kind remove email.send
-
-Exit codes:
-  1    the kind is not registered";
 
 /// Runs a command about kinds.
 pub(crate) async fn run(KindArguments { command, database }: KindArguments) -> Result<Verdict, Failure> {

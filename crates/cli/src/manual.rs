@@ -10,25 +10,28 @@ use crate::exit::{Failure, Verdict};
 use crate::output;
 
 /// Print the script that completes this command's words in a shell.
+///
+/// Examples:
+///   uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
+///   uniqueue completions zsh > "${fpath[1]}/_uniqueue"
+///   uniqueue completions fish > ~/.config/fish/completions/uniqueue.fish
 #[derive(Debug, Args)]
-#[command(after_help = COMPLETIONS_HELP)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
 }
 
-const COMPLETIONS_HELP: &str = "\
-Examples:
-  uniqueue completions bash > ~/.local/share/bash-completion/completions/uniqueue
-  uniqueue completions zsh > \"${fpath[1]}/_uniqueue\"
-  uniqueue completions fish > ~/.config/fish/completions/uniqueue.fish";
-
 /// Print a manual page, or write all of them.
 ///
 /// Without --out it prints the page of the given command, else that of uniqueue.
+///
+/// Examples:
+///   uniqueue man migrate | man -l -
+///   uniqueue man --out ~/.local/share/man/man1
 #[derive(Debug, Args)]
-#[command(after_help = MAN_HELP)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ManArguments {
     /// The command, such as: job list
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
@@ -38,11 +41,6 @@ pub(crate) struct ManArguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
-
-const MAN_HELP: &str = "\
-Examples:
-  uniqueue man migrate | man -l -
-  uniqueue man --out ~/.local/share/man/man1";
 
 /// Prints a shell's completion script for a command line.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut whole: Command) -> Result<Verdict, Failure> {

@@ -16,8 +16,22 @@ use crate::time_argument::DurationArgument;
 ///
 /// All migrations run in one transaction. Any number of processes may run this at once. --status and --print change nothing.
 /// A schema that a newer uniqueue migrated is left unchanged: that is a success if this uniqueue may use it.
+///
+/// Examples:
+///   uniqueue migrate --database-url postgres://localhost/app
+///   uniqueue migrate --status --schema jobs || echo 'not up to date'
+///   uniqueue migrate --lock-timeout 5s              so that others do not wait behind it for long
+///   uniqueue migrate --print > migration.sql        then psql -v ON_ERROR_STOP=1 -f migration.sql
+///
+/// With --json it prints {"schema", "version", "needed", "current", "applied", "migrations", "waiting"}, with --print
+/// {"schema", "sql"}.
+///
+/// Exit codes:
+///   0    the schema has a version that this uniqueue may use, or the SQL is printed
+///   1    with --status: the schema has another version
+///   130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct MigrateArguments {
     /// Only print which migrations were applied and which are waiting
     #[arg(long)]
@@ -34,21 +48,6 @@ pub(crate) struct MigrateArguments {
     #[command(flatten)]
     database: DatabaseArguments,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue migrate --database-url postgres://localhost/app
-  uniqueue migrate --status --schema jobs || echo 'not up to date'
-  uniqueue migrate --lock-timeout 5s              so that others do not wait behind it for long
-  uniqueue migrate --print > migration.sql        then psql -v ON_ERROR_STOP=1 -f migration.sql
-
-With --json it prints {\"schema\", \"version\", \"needed\", \"current\", \"applied\", \"migrations\", \"waiting\"}, with --print
-{\"schema\", \"sql\"}.
-
-Exit codes:
-  0    the schema has a version that this uniqueue may use, or the SQL is printed
-  1    with --status: the schema has another version
-  130  interrupted by Ctrl-C or SIGTERM before the end; nothing was changed";
 
 /// Migrates a schema, or prints its version or the SQL.
 pub(crate) async fn run(arguments: MigrateArguments) -> Result<Verdict, Failure> {

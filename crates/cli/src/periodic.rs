@@ -15,8 +15,18 @@ use crate::output::{Answer, Cell, Column, Form, List, Style, Table, format_relat
 use crate::own_name::own_name;
 
 /// List, add, change, run, pause, resume and remove periodic jobs.
+///
+/// Examples:
+///   uniqueue periodic list
+///   uniqueue periodic add daily-digest digest.send '0 9 * * MON-FRI' --time-zone Europe/Berlin
+///   uniqueue periodic set daily-digest --schedule '0 10 * * MON-FRI'
+///   uniqueue periodic run daily-digest
+///   uniqueue periodic pause daily-digest
+///
+/// Exit codes:
+///   1    no periodic job has that name; add: one has it
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PeriodicArguments {
     #[command(subcommand)]
     command: PeriodicCommand,
@@ -28,12 +38,15 @@ pub(crate) struct PeriodicArguments {
 #[derive(Debug, Subcommand)]
 enum PeriodicCommand {
     /// List the periodic jobs and when each is due
-    #[command(after_help = "\
-With --json it prints one periodic job a line. The member `problem` says why a job cannot run.
-
-Examples:
-  uniqueue periodic list
-  uniqueue periodic list --json | jq -r 'select(.problem) | .name'")]
+    ///
+    /// ***
+    ///
+    /// With --json it prints one periodic job a line. The member `problem` says why a job cannot run.
+    ///
+    /// Examples:
+    ///   uniqueue periodic list
+    ///   uniqueue periodic list --json | jq -r 'select(.problem) | .name'
+    #[command(verbatim_doc_comment)]
     List,
 
     Add(AddArguments),
@@ -42,60 +55,53 @@ Examples:
     ///
     /// A paused one can be run too. If its jobs have a unique key of their own and another job holds the key, the answer is
     /// that job. With --json it prints {"name", "job", "duplicate"}.
-    #[command(after_help = "\
-Examples:
-  uniqueue periodic run daily-digest
-
-Exit codes:
-  0    inserted, or a duplicate of the job that is printed
-  1    no periodic job has that name")]
+    ///
+    /// Examples:
+    ///   uniqueue periodic run daily-digest
+    ///
+    /// Exit codes:
+    ///   0    inserted, or a duplicate of the job that is printed
+    ///   1    no periodic job has that name
+    #[command(verbatim_doc_comment)]
     Run(NameArguments),
 
     /// Pause the schedule
     ///
     /// Jobs that were inserted before are worked. With --json it prints {"name", "is": "paused"}.
-    #[command(after_help = "\
-Examples:
-  uniqueue periodic pause daily-digest
-
-Exit codes:
-  1    no periodic job has that name")]
+    ///
+    /// Examples:
+    ///   uniqueue periodic pause daily-digest
+    ///
+    /// Exit codes:
+    ///   1    no periodic job has that name
+    #[command(verbatim_doc_comment)]
     Pause(NameArguments),
 
     /// Resume the schedule from now on
     ///
     /// Slots that passed during the pause are skipped. With --json it prints {"name", "is": "resumed"}.
-    #[command(after_help = "\
-Examples:
-  uniqueue periodic resume daily-digest
-
-Exit codes:
-  1    no periodic job has that name")]
+    ///
+    /// Examples:
+    ///   uniqueue periodic resume daily-digest
+    ///
+    /// Exit codes:
+    ///   1    no periodic job has that name
+    #[command(verbatim_doc_comment)]
     Resume(NameArguments),
 
     /// Remove the schedule; its jobs stay
     ///
     /// A definition in code returns at the next start of a runner that has it, so pause that one instead. With --json it
     /// prints {"name", "is": "removed"}.
-    #[command(after_help = "\
-Examples:
-  uniqueue periodic remove daily-digest
-
-Exit codes:
-  1    no periodic job has that name")]
+    ///
+    /// Examples:
+    ///   uniqueue periodic remove daily-digest
+    ///
+    /// Exit codes:
+    ///   1    no periodic job has that name
+    #[command(verbatim_doc_comment)]
     Remove(NameArguments),
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue periodic list
-  uniqueue periodic add daily-digest digest.send '0 9 * * MON-FRI' --time-zone Europe/Berlin
-  uniqueue periodic set daily-digest --schedule '0 10 * * MON-FRI'
-  uniqueue periodic run daily-digest
-  uniqueue periodic pause daily-digest
-
-Exit codes:
-  1    no periodic job has that name; add: one has it";
 
 /// The name of the periodic job that a command is about.
 #[derive(Debug, Args)]

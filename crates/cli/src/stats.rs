@@ -31,8 +31,22 @@ const HEADER_EVERY: u64 = 20;
 ///
 /// With --since it prints the history instead: what happened in that time step by step, and the kinds with the most
 /// failures. Minutes are kept for 7 days, hours for 90 days. Processes write them once a minute.
+///
+/// ***
+///
+/// With --json it prints one object, with --watch one a line. Lengths of time are in seconds, rates in jobs a second.
+///
+/// Examples:
+///   uniqueue stats
+///   uniqueue stats --watch 5
+///   uniqueue stats --since 24h --kind email.send
+///   uniqueue stats --json | jq '.jobs.available, .finished.wait.p99'
+///
+/// Exit codes:
+///   0    printed; with --watch: ended by Ctrl-C or SIGTERM, or standard output was closed
+///   130  interrupted by Ctrl-C or SIGTERM before the end, without --watch
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StatsArguments {
     /// Print a line at this interval: a length of time such as 500ms or 1m, or a number of seconds such as 0.5
     #[arg(long, value_name = "DURATION", value_parser = seconds)]
@@ -65,19 +79,6 @@ pub(crate) struct StatsArguments {
     #[command(flatten)]
     database: DatabaseArguments,
 }
-
-const EXAMPLES: &str = "\
-With --json it prints one object, with --watch one a line. Lengths of time are in seconds, rates in jobs a second.
-
-Examples:
-  uniqueue stats
-  uniqueue stats --watch 5
-  uniqueue stats --since 24h --kind email.send
-  uniqueue stats --json | jq '.jobs.available, .finished.wait.p99'
-
-Exit codes:
-  0    printed; with --watch: ended by Ctrl-C or SIGTERM, or standard output was closed
-  130  interrupted by Ctrl-C or SIGTERM before the end, without --watch";
 
 impl StatsArguments {
     /// Whether it prints until an interrupt.

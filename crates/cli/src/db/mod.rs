@@ -10,8 +10,16 @@ use clap::{Args, Subcommand};
 use crate::exit::{Failure, Verdict};
 
 /// Run a PostgreSQL server for development, stop it, open psql.
+///
+/// Examples:
+///   uniqueue db start                in one terminal
+///   uniqueue db psql                 in another
+///   uniqueue db stop
+///
+/// Exit codes:
+///   1    stop: no server runs there
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DbArguments {
     #[command(subcommand)]
     command: DbCommand,
@@ -19,22 +27,10 @@ pub(crate) struct DbArguments {
 
 #[derive(Debug, Subcommand)]
 enum DbCommand {
-    /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays
     Start(start::StartArguments),
-    /// Stop the server that `uniqueue db start` runs in another terminal
     Stop(stop::StopArguments),
-    /// Open psql on the queue's database
     Psql(psql::PsqlArguments),
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue db start                in one terminal
-  uniqueue db psql                 in another
-  uniqueue db stop
-
-Exit codes:
-  1    stop: no server runs there";
 
 /// Runs a command about the server for development.
 pub(crate) async fn run(arguments: DbArguments) -> Result<Verdict, Failure> {

@@ -18,8 +18,25 @@ use crate::percent;
 ///
 /// It connects to the database of --database-url or DATABASE_URL, else to the server that `uniqueue db start` runs. The
 /// queue's schema comes first in the search path, so `SELECT * FROM job` works.
+///
+/// ***
+///
+/// It runs psql from PG_BINDIR, else from the PATH. It passes the URL's password in the environment, where other users cannot
+/// see it. psql prints JSON itself: SELECT json_agg(j) FROM job AS j.
+///
+/// Examples:
+///   uniqueue db psql
+///   uniqueue db psql -- -c 'SELECT state, count(*) FROM job GROUP BY state'
+///   uniqueue db psql --database-url postgres://localhost/app --schema jobs
+///
+/// Exit codes:
+///   0    psql: done
+///   1    psql: an error of its own
+///   2    a wrong command line, no psql, or no server; psql: a lost connection
+///   3    psql: an error in a script
+///   130  psql: ended by Ctrl-C
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PsqlArguments {
     /// The database, such as postgres://user@host:5432/database. Other users of this machine can read arguments: give a
     /// password in DATABASE_URL or in ~/.pgpass
@@ -38,22 +55,6 @@ pub(crate) struct PsqlArguments {
     #[arg(last = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
-
-const EXAMPLES: &str = "\
-It runs psql from PG_BINDIR, else from the PATH. It passes the URL's password in the environment, where other users cannot
-see it. psql prints JSON itself: SELECT json_agg(j) FROM job AS j.
-
-Examples:
-  uniqueue db psql
-  uniqueue db psql -- -c 'SELECT state, count(*) FROM job GROUP BY state'
-  uniqueue db psql --database-url postgres://localhost/app --schema jobs
-
-Exit codes:
-  0    psql: done
-  1    psql: an error of its own
-  2    a wrong command line, no psql, or no server; psql: a lost connection
-  3    psql: an error in a script
-  130  psql: ended by Ctrl-C";
 
 /// Replaces this process with psql.
 pub(super) async fn psql(arguments: PsqlArguments) -> Result<Verdict, Failure> {

@@ -20,8 +20,15 @@ use crate::output;
 ///
 /// It prints the database URL. Without --port only this user and root can connect, through a Unix socket with a new path
 /// each time.
+///
+/// Examples:
+///   uniqueue db start
+///   uniqueue db start --port 5433 --data-dir ./pgdata
+///
+/// Exit codes:
+///   0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StartArguments {
     /// The data directory [default: $XDG_DATA_HOME/uniqueue/postgres, else ~/.local/share/uniqueue/postgres; for root
     /// /var/lib/uniqueue/postgres]
@@ -37,14 +44,6 @@ pub(crate) struct StartArguments {
     #[arg(long)]
     pub(super) json: bool,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue db start
-  uniqueue db start --port 5433 --data-dir ./pgdata
-
-Exit codes:
-  0    stopped by Ctrl-C, SIGTERM or `uniqueue db stop`";
 
 /// How often the command checks that the server still runs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -21,8 +21,15 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 /// Stop the server that `uniqueue db start` runs in another terminal.
 ///
 /// It closes open connections and keeps the data. The command in the other terminal ends with exit code 0.
+///
+/// Examples:
+///   uniqueue db stop
+///   uniqueue db stop --data-dir ./pgdata
+///
+/// Exit codes:
+///   1    no server runs there
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct StopArguments {
     /// The server's data directory [default: that of `uniqueue db start`]
     #[arg(long, value_name = "DIR")]
@@ -32,14 +39,6 @@ pub(crate) struct StopArguments {
     #[arg(long)]
     json: bool,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue db stop
-  uniqueue db stop --data-dir ./pgdata
-
-Exit codes:
-  1    no server runs there";
 
 /// Stops a server and waits until it has stopped.
 pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {

@@ -16,8 +16,25 @@ use crate::database::DatabaseArguments;
 /// It does not follow symbolic links. It counts and reports the files that it leaves out. A job whose file cannot be read
 /// is tried three times and then discarded; such files are reported and accounted for. Paths are stored as absolute paths.
 /// A percent sign, control characters and bytes that are not UTF-8 are written %NN.
+///
+/// ***
+///
+/// Without --database-url and DATABASE_URL it starts a PostgreSQL server of its own and removes it at the end. In your
+/// database it migrates the queue's schema and keeps its own tables in the schema uniqueue_demo. Drop both when you are done.
+/// It works jobs that an interrupted demo left there as well.
+///
+/// Examples:
+///   uniqueue demo                        the current directory
+///   uniqueue demo --json ~/src | jq .jobs_per_second
+///   uniqueue demo --tables               with tables of the queue and its jobs
+///   uniqueue demo --keep                 and explore it with `uniqueue top` and psql
+///   uniqueue demo --database-url postgres://localhost/app --schema jobs
+///
+/// Exit codes:
+///   0    every file is accounted for: completed, or discarded with a reason
+///   1    a file is not accounted for, or a duplicate was stored
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DemoArguments {
     /// A directory, or one file
     #[arg(default_value = ".")]
@@ -42,19 +59,3 @@ pub(crate) struct DemoArguments {
     #[command(flatten)]
     pub(crate) database: DatabaseArguments,
 }
-
-const EXAMPLES: &str = "\
-Without --database-url and DATABASE_URL it starts a PostgreSQL server of its own and removes it at the end. In your
-database it migrates the queue's schema and keeps its own tables in the schema uniqueue_demo. Drop both when you are done.
-It works jobs that an interrupted demo left there as well.
-
-Examples:
-  uniqueue demo                        the current directory
-  uniqueue demo --json ~/src | jq .jobs_per_second
-  uniqueue demo --tables               with tables of the queue and its jobs
-  uniqueue demo --keep                 and explore it with `uniqueue top` and psql
-  uniqueue demo --database-url postgres://localhost/app --schema jobs
-
-Exit codes:
-  0    every file is accounted for: completed, or discarded with a reason
-  1    a file is not accounted for, or a duplicate was stored";

@@ -19,8 +19,20 @@ use crate::time_argument::DurationArgument;
 /// codes of the findings stay the same from version to version.
 ///
 /// An option with two values takes the threshold of a warning and that of a critical finding.
+///
+/// Examples:
+///   uniqueue doctor --database-url postgres://localhost/app
+///   uniqueue doctor --json | jq -r '.findings[] | [.severity, .code, .subject] | @tsv'
+///   uniqueue doctor --fail-on critical --waiting 30s,5m
+///   uniqueue doctor --remedies > remedies.sql
+///
+/// Exit codes:
+///   0    no finding is worse than a notice (with --fail-on critical: worse than a warning)
+///   1    the worst finding is a warning
+///   3    the worst finding is critical
+///   4    nothing worse than a notice was found, but the role may not see the queue
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArguments {
     /// The lowest severity for which the exit code is not 0: warning or critical
     #[arg(long, value_name = "SEVERITY", value_enum, default_value_t, hide_possible_values = true)]
@@ -95,19 +107,6 @@ pub(crate) struct DoctorArguments {
 }
 
 const THRESHOLDS: &str = "Thresholds";
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue doctor --database-url postgres://localhost/app
-  uniqueue doctor --json | jq -r '.findings[] | [.severity, .code, .subject] | @tsv'
-  uniqueue doctor --fail-on critical --waiting 30s,5m
-  uniqueue doctor --remedies > remedies.sql
-
-Exit codes:
-  0    no finding is worse than a notice (with --fail-on critical: worse than a warning)
-  1    the worst finding is a warning
-  3    the worst finding is critical
-  4    nothing worse than a notice was found, but the role may not see the queue";
 
 /// The lowest severity that fails the command.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]

@@ -22,8 +22,26 @@ use crate::time_argument::{DurationArgument, TimeArgument, expires_in_or_never};
 /// holder. The policy's on_conflict changes that: ignore (the default here), reject, replace,
 /// replace_except_schedule, preempt, update or run_again. The text says what became of it: inserted, duplicate, rejected,
 /// updated (the holder was changed) or covered (the holder waits, and starts after this insert).
+///
+/// ***
+///
+/// `\df+ uniqueue.unique_key` in psql lists the members of a policy. With --json it prints {"duplicate", "updated", "covered", "job", "duplicate_of", "replaced"},
+/// or {"rejected": {"holder", …}} for a rejected insert. --wait adds {"waited", "result"}: final, gone or timed_out, and the
+/// final job.
+///
+/// Examples:
+///   uniqueue job insert email.send --args '{"user_id": 42}' --queue emails
+///   uniqueue job insert report.build --args @report.json --in 30m --priority 5
+///   uniqueue job insert index.rebuild --key index --max-attempts 3
+///   uniqueue job insert email.send --args '{"user_id": 42}' --policy '{"keys": ["args"], "ttl": "PT1H"}'
+///   uniqueue job insert report.send --after 019abc12-3456-7def-8a12-3456789abcde
+///   uniqueue job insert index.rebuild --args '{"index": "mail"}' --policy '{"keys": ["args"]}' --one-at-a-time
+///
+/// Exit codes:
+///   0    inserted, updated, covered, or ignored as a duplicate; with --wait: the job completed
+///   1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct InsertArguments {
     /// The kind, the job's type name
     #[arg(value_name = "KIND")]
@@ -124,23 +142,6 @@ pub(super) struct InsertArguments {
     #[arg(long, value_name = "DURATION")]
     wait: Option<DurationArgument>,
 }
-
-const EXAMPLES: &str = "\
-`\\df+ uniqueue.unique_key` in psql lists the members of a policy. With --json it prints {\"duplicate\", \"updated\", \"covered\", \"job\", \"duplicate_of\", \"replaced\"},
-or {\"rejected\": {\"holder\", …}} for a rejected insert. --wait adds {\"waited\", \"result\"}: final, gone or timed_out, and the
-final job.
-
-Examples:
-  uniqueue job insert email.send --args '{\"user_id\": 42}' --queue emails
-  uniqueue job insert report.build --args @report.json --in 30m --priority 5
-  uniqueue job insert index.rebuild --key index --max-attempts 3
-  uniqueue job insert email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"], \"ttl\": \"PT1H\"}'
-  uniqueue job insert report.send --after 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job insert index.rebuild --args '{\"index\": \"mail\"}' --policy '{\"keys\": [\"args\"]}' --one-at-a-time
-
-Exit codes:
-  0    inserted, updated, covered, or ignored as a duplicate; with --wait: the job completed
-  1    rejected as a duplicate: nothing was inserted; with --wait: the job did not complete in time";
 
 #[derive(Debug, Serialize)]
 struct Outcome<'a> {

@@ -17,8 +17,24 @@ use crate::output::{Answer, Cell, Column, Form, List, Page, Style, Table, format
 /// The newest job comes first. A page starts where the last one ended (--after), so every page is as fast as the first. A
 /// full page ends with the command for the next page. Indexes find available, running, scheduled, retryable and discarded
 /// jobs and the holder of a key. Other conditions read job by job, so a rare job among many millions may take seconds.
+///
+/// ***
+///
+/// A time is RFC 3339 (2026-11-21T22:30:00Z), a date, or how long ago by the database's clock (2h, 1h30m, 7d).
+/// With --json each job is one line. For the next page give --after with the last line's id.
+///
+/// Examples:
+///   uniqueue job list                                        the newest hundred
+///   uniqueue job list --state running --attempted-before 1h  running for more than an hour
+///   uniqueue job list --state retryable,discarded --queue emails --newer-than 2h
+///   uniqueue job list --kind email.send --args '{"user_id": 42}'
+///   uniqueue job list --key reindex --json | jq -r .id
+///   uniqueue job list --state available --oldest-first --why
+///
+/// Exit codes:
+///   0    listed, even if no job matched
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ListArguments {
     /// List only these jobs
     #[arg(value_name = "ID")]
@@ -43,21 +59,6 @@ pub(super) struct ListArguments {
     #[arg(long)]
     why: bool,
 }
-
-const EXAMPLES: &str = "\
-A time is RFC 3339 (2026-11-21T22:30:00Z), a date, or how long ago by the database's clock (2h, 1h30m, 7d).
-With --json each job is one line. For the next page give --after with the last line's id.
-
-Examples:
-  uniqueue job list                                        the newest hundred
-  uniqueue job list --state running --attempted-before 1h  running for more than an hour
-  uniqueue job list --state retryable,discarded --queue emails --newer-than 2h
-  uniqueue job list --kind email.send --args '{\"user_id\": 42}'
-  uniqueue job list --key reindex --json | jq -r .id
-  uniqueue job list --state available --oldest-first --why
-
-Exit codes:
-  0    listed, even if no job matched";
 
 /// A job with what keeps it from starting, as `--json` prints it.
 #[derive(Debug, Serialize)]

@@ -27,8 +27,18 @@ use crate::exit::{Failure, Verdict};
 use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
 
 /// List, show, insert, wait for and change jobs.
+///
+/// Examples:
+///   uniqueue job list --state discarded --queue emails
+///   uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
+///   uniqueue job retry --state discarded --kind email.send --dry-run
+///   uniqueue job insert email.send --args '{"user_id": 42}'
+///
+/// Exit codes:
+///   1    a job does not exist, or is in no state for the command
+///   130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct JobArguments {
     #[command(subcommand)]
     command: JobCommand,
@@ -46,17 +56,6 @@ enum JobCommand {
     #[command(flatten)]
     Change(Box<VerbCommand>),
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue job list --state discarded --queue emails
-  uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job retry --state discarded --kind email.send --dry-run
-  uniqueue job insert email.send --args '{\"user_id\": 42}'
-
-Exit codes:
-  1    a job does not exist, or is in no state for the command
-  130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed";
 
 /// Runs a command about jobs.
 pub(crate) async fn run(JobArguments { command, database }: JobArguments) -> Result<Verdict, Failure> {

@@ -32,25 +32,26 @@ const INDENT: &str = "  ";
 ///
 /// Its fields, args, meta, progress and output, why it waits, the jobs before and after it, its claim or the job that
 /// holds its key now, its group, and its history with every error.
+///
+/// ***
+///
+/// With --json it prints one object for one job, and one object a line for several.
+///
+/// Examples:
+///   uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
+///   uniqueue job show 019abc12-34
+///   uniqueue job show --json 019abc12-3456-7def-8a12-3456789abcde | jq .errors
+///   uniqueue job show --json 019abc12-34 | jq -r '.why[].reason'
+///
+/// Exit codes:
+///   1    a job does not exist, or several jobs begin with the digits
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ShowArguments {
     /// One or more jobs: ids, or the first four or more digits of each
     #[arg(value_name = "ID", required = true)]
     ids: Vec<IdArgument>,
 }
-
-const EXAMPLES: &str = "\
-With --json it prints one object for one job, and one object a line for several.
-
-Examples:
-  uniqueue job show 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job show 019abc12-34
-  uniqueue job show --json 019abc12-3456-7def-8a12-3456789abcde | jq .errors
-  uniqueue job show --json 019abc12-34 | jq -r '.why[].reason'
-
-Exit codes:
-  1    a job does not exist, or several jobs begin with the digits";
 
 /// Everything about the jobs.
 pub(super) async fn show(client: Client, form: Form, ShowArguments { ids }: ShowArguments) -> Result<Answer, Failure> {

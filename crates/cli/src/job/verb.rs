@@ -104,6 +104,9 @@ Examples:
   uniqueue job reschedule --queue emails --in 30m --dry-run
   uniqueue job reschedule --state retryable --kind email.send --at now --yes"))]
     Reschedule {
+        #[command(flatten)]
+        change: ChangeArguments,
+
         /// The time: RFC 3339, a date, now, or relative to now (+2h)
         #[arg(
             long,
@@ -117,9 +120,6 @@ Examples:
         /// How long from now, such as 30m
         #[arg(long, value_name = "DURATION")]
         r#in: Option<DurationArgument>,
-
-        #[command(flatten)]
-        change: ChangeArguments,
     },
 
     /// Release pending jobs.

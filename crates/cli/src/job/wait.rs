@@ -11,8 +11,21 @@ use crate::output::{Form, printable};
 use crate::time_argument::DurationArgument;
 
 /// Wait until a job is final, and print its result.
+///
+/// ***
+///
+/// It prints the output of a completed job, and the state and last error of another. With --json it prints {"waited", "job"};
+/// waited is final, gone or timed_out.
+///
+/// Examples:
+///   uniqueue job wait 019abc12-3456-7def-8a12-3456789abcde --timeout 30s
+///   uniqueue job insert report.build --args @report.json --wait 1m
+///
+/// Exit codes:
+///   0    the job completed
+///   1    the job was cancelled, discarded or deleted, or the time was over
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct WaitArguments {
     /// The job
     #[arg(value_name = "ID")]
@@ -22,18 +35,6 @@ pub(super) struct WaitArguments {
     #[arg(long, value_name = "DURATION")]
     timeout: Option<DurationArgument>,
 }
-
-const EXAMPLES: &str = "\
-It prints the output of a completed job, and the state and last error of another. With --json it prints {\"waited\", \"job\"};
-waited is final, gone or timed_out.
-
-Examples:
-  uniqueue job wait 019abc12-3456-7def-8a12-3456789abcde --timeout 30s
-  uniqueue job insert report.build --args @report.json --wait 1m
-
-Exit codes:
-  0    the job completed
-  1    the job was cancelled, discarded or deleted, or the time was over";
 
 /// Waits for a job and prints its result.
 pub(super) async fn run(arguments: WaitArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {

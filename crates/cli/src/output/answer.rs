@@ -89,6 +89,11 @@ impl Form {
         self.object(value, |_| wrapped(&text.into()))
     }
 
+    /// One of several values, as JSON on a line of its own or as sentences.
+    pub(crate) fn part(&self, value: &impl Serialize, text: &str) -> Result<Answer, Failure> {
+        Ok(Answer::of(if self.json { Body::Objects(vec![self.line(value)?]) } else { Body::Text(wrapped(text)) }))
+    }
+
     fn line<T: Serialize>(&self, object: &T) -> Result<String, Failure> {
         match &self.place {
             Some(place) => json_lines([Placed { place, object }]),
@@ -120,6 +125,17 @@ impl Answer {
     #[must_use]
     pub(crate) fn notes(self, notes: Vec<String>) -> Self {
         Self { notes, ..self }
+    }
+
+    /// Adds the objects, the sentences, the notes and the verdict of another answer.
+    pub(crate) fn add(&mut self, other: Self) {
+        match (&mut self.body, other.body) {
+            (Body::Text(text), Body::Text(more)) => text.push_str(&more),
+            (Body::Objects(objects), Body::Objects(more)) => objects.extend(more),
+            (body, more) => *body = more,
+        }
+        self.notes.extend(other.notes);
+        self.verdict = self.verdict.or_worse(other.verdict);
     }
 
     /// The answers of several places in one. Rows get a column with the place, and text its name as a title.

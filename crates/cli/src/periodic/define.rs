@@ -13,14 +13,15 @@ use crate::time_argument::{DurationArgument, expires_in_or_never};
 /// Add a periodic job
 ///
 /// A runner inserts its jobs, whatever queues that runner works. With --json it prints the periodic job as `periodic list` does.
+///
+/// Examples:
+///   uniqueue periodic add daily-digest digest.send '0 9 * * MON-FRI' --time-zone Europe/Berlin
+///   uniqueue periodic add sweep cache.sweep PT15M --args '{"depth": 2}' --catch-up skip
+///
+/// Exit codes:
+///   1    a periodic job has that name: `uniqueue periodic set` changes it
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  uniqueue periodic add daily-digest digest.send '0 9 * * MON-FRI' --time-zone Europe/Berlin
-  uniqueue periodic add sweep cache.sweep PT15M --args '{\"depth\": 2}' --catch-up skip
-
-Exit codes:
-  1    a periodic job has that name: `uniqueue periodic set` changes it")]
+#[command(verbatim_doc_comment)]
 pub(super) struct AddArguments {
     /// The name of the periodic job
     #[arg(value_name = "NAME")]
@@ -47,14 +48,15 @@ pub(super) struct AddArguments {
 /// The command changes only the settings that it names. Another schedule or time zone begins anew: the next slot is
 /// the first one from now on. A definition in code comes back with the next start of a runner that has it. With
 /// --json it prints the periodic job as `periodic list` does.
+///
+/// Examples:
+///   uniqueue periodic set daily-digest --schedule '0 10 * * MON-FRI'
+///   uniqueue periodic set daily-digest --time-zone Europe/Paris --queue slow
+///
+/// Exit codes:
+///   1    no periodic job has that name
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  uniqueue periodic set daily-digest --schedule '0 10 * * MON-FRI'
-  uniqueue periodic set daily-digest --time-zone Europe/Paris --queue slow
-
-Exit codes:
-  1    no periodic job has that name")]
+#[command(verbatim_doc_comment)]
 pub(super) struct SetArguments {
     /// The name of the periodic job
     #[arg(value_name = "NAME")]

@@ -16,26 +16,25 @@ pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
 /// Name, check and migrate the places of a map.
 ///
-/// A place is a schema that is a whole queue. A map is a JSON file with the places of an application:
-/// {"places": [{"name": "a", "url": "postgres://db-1/app"}, …], "hashed": ["a", …]}. Commands that read take
-/// --places FILE: doctor, stats, serve and the lists. They ask all places at once, and lists have a column with the place.
+/// A place is a schema that is a whole queue. A map is a JSON file with the places of an
+/// application: {"places": [{"name": "a", "url": "postgres://db-1/app"}, …], "hashed": ["a", …]}. Commands that read
+/// take --places FILE: doctor, stats, serve and the lists. They ask all places at once, and lists have a column with the place.
 /// Every command works in one place with --place NAME beside it.
+///
+/// Examples:
+///   uniqueue places migrate --places places.json
+///   uniqueue places status --places places.json
+///   uniqueue job list --state discarded --places places.json
+///   uniqueue job retry --kind email.send --places places.json --place a
+///
+/// Exit codes:
+///   1    something is wrong with a place
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct PlacesCommandArguments {
     #[command(subcommand)]
     command: PlacesCommand,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue places migrate --places places.json
-  uniqueue places status --places places.json
-  uniqueue job list --state discarded --places places.json
-  uniqueue job retry --kind email.send --places places.json --place a
-
-Exit codes:
-  1    something is wrong with a place";
 
 /// The arguments of each command.
 #[derive(Debug, Args)]
@@ -50,26 +49,28 @@ enum PlacesCommand {
     /// Write to each place its name and the list of hashed places.
     ///
     /// A place that has them is left alone. A schema that is another place already is refused.
-    #[command(after_help = "\
-Examples:
-  uniqueue places init --places places.json
-
-Exit codes:
-  0    every place has its name
-  1    a place does not answer, or is another place already")]
+    ///
+    /// Examples:
+    ///   uniqueue places init --places places.json
+    ///
+    /// Exit codes:
+    ///   0    every place has its name
+    ///   1    a place does not answer, or is another place already
+    #[command(verbatim_doc_comment)]
     Init(Format),
 
     /// Say that a place is in its database now, after a restore, a copy or pg_upgrade.
     ///
     /// The database of a place has an id. A schema in another database is a copy, which clients refuse until it is adopted. No other
     /// server may have the place any more. A promoted standby has the id of its primary.
-    #[command(after_help = "\
-Examples:
-  uniqueue places adopt a --places places.json
-
-Exit codes:
-  0    the place is where the map says
-  1    the place does not answer, or is another place")]
+    ///
+    /// Examples:
+    ///   uniqueue places adopt a --places places.json
+    ///
+    /// Exit codes:
+    ///   0    the place is where the map says
+    ///   1    the place does not answer, or is another place
+    #[command(verbatim_doc_comment)]
     Adopt {
         /// The name of the place
         // Not `place`, which is the id of the option --place.
@@ -80,35 +81,38 @@ Exit codes:
     /// Check that each place answers, is the place of the map, and has the schema that this uniqueue needs.
     ///
     /// It also compares the first 10,000 unique keys of each hashed place: no key is claimed in two of them.
-    #[command(after_help = "\
-Examples:
-  uniqueue places check --places places.json
-
-Exit codes:
-  0    all places are well
-  1    a place is not, or a key is claimed in two hashed places")]
+    ///
+    /// Examples:
+    ///   uniqueue places check --places places.json
+    ///
+    /// Exit codes:
+    ///   0    all places are well
+    ///   1    a place is not, or a key is claimed in two hashed places
+    #[command(verbatim_doc_comment)]
     Check(Format),
 
     /// Show the runners and the jobs of each place, and their sums.
     ///
     /// Counts above 10,000 a queue and state are estimates, such as ~537 k, or lower bounds, such as > 10 k. With --json a count
     /// is {"exactly": n}, {"about": n} or {"at_least": n}.
-    #[command(after_help = "\
-Examples:
-  uniqueue places status --places places.json
-
-Exit codes:
-  1    a place does not answer, or is another than the map says")]
+    ///
+    /// Examples:
+    ///   uniqueue places status --places places.json
+    ///
+    /// Exit codes:
+    ///   1    a place does not answer, or is another than the map says
+    #[command(verbatim_doc_comment)]
     Status(Format),
 
     /// Bring the schema of each place up to date, and give new places their names.
-    #[command(after_help = "\
-Examples:
-  uniqueue places migrate --places places.json
-
-Exit codes:
-  0    every place is up to date and has its name
-  1    a place does not answer, or cannot be migrated")]
+    ///
+    /// Examples:
+    ///   uniqueue places migrate --places places.json
+    ///
+    /// Exit codes:
+    ///   0    every place is up to date and has its name
+    ///   1    a place does not answer, or cannot be migrated
+    #[command(verbatim_doc_comment)]
     Migrate(Format),
 }
 

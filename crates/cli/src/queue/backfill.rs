@@ -15,21 +15,24 @@ use crate::unique::backfill as keys;
 /// First deploy the code that inserts with the group. Then run this command with --dry-run, and then without. It goes from
 /// the oldest job to the newest in small transactions, while workers and inserts go on. Running jobs are left as they are.
 /// After an interrupt, run it again.
+///
+/// ***
+///
+/// With --json it prints one object: {"kind", "dry_run", "jobs", "unchanged", "grouped", "other_group", "running",
+/// "unfit", "contested", "unfit_jobs": [{"job", "problem"}]}, and the counts of keys, which are 0.
+///
+/// Examples:
+///   uniqueue queue backfill --kind sync --policy '{"keys": ["args"], "args_keys": ["customer"]}' --group-limit 3 --dry-run
+///   uniqueue queue backfill --kind order.step --policy policy.json --in-order
+///   uniqueue queue backfill --kind sync --group all --group-limit 10 --regroup
+///
+/// Exit codes:
+///   0    every job of the kind that is not final has its group (with --dry-run: would have it)
+///   1    ran to its end, but a job has another group or none
+///   130  interrupted by Ctrl-C or SIGTERM before the end; run it again
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("source").required(true))]
-#[command(after_help = "\
-With --json it prints one object: {\"kind\", \"dry_run\", \"jobs\", \"unchanged\", \"grouped\", \"other_group\", \"running\",
-\"unfit\", \"contested\", \"unfit_jobs\": [{\"job\", \"problem\"}]}, and the counts of keys, which are 0.
-
-Examples:
-  uniqueue queue backfill --kind sync --policy '{\"keys\": [\"args\"], \"args_keys\": [\"customer\"]}' --group-limit 3 --dry-run
-  uniqueue queue backfill --kind order.step --policy policy.json --in-order
-  uniqueue queue backfill --kind sync --group all --group-limit 10 --regroup
-
-Exit codes:
-  0    every job of the kind that is not final has its group (with --dry-run: would have it)
-  1    ran to its end, but a job has another group or none
-  130  interrupted by Ctrl-C or SIGTERM before the end; run it again")]
+#[command(verbatim_doc_comment)]
 pub(super) struct BackfillArguments {
     /// The kind of the jobs
     #[arg(long, value_name = "KIND")]

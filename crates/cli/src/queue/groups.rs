@@ -12,8 +12,19 @@ use crate::output::{Answer, Cell, Column, Form, List, Style, Table, count, forma
 ///
 /// It lists groups that have available or running jobs. Groups whose first job waits for something come first, the longest
 /// first, of the first 1,000 by queue, priority and key. Counts stop at 1,001.
+///
+/// ***
+///
+/// first: the group's first available job, and since when it could have run. held by: its limit or rate, a hold, a job that runs
+/// or began, or its queue. until: when a hold ends, or the rate lets the next job start. With --json it prints one group a line.
+///
+/// Examples:
+///   uniqueue queue groups
+///   uniqueue queue groups emails --json | jq .held_by.reason
+///   uniqueue queue groups --by-name --limit 100000
+///   uniqueue job list --queue emails --group customer:1
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct GroupsArguments {
     /// List only the groups of this queue
     #[arg(value_name = "NAME")]
@@ -27,16 +38,6 @@ pub(super) struct GroupsArguments {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }
-
-const EXAMPLES: &str = "\
-first: the group's first available job, and since when it could have run. held by: its limit or rate, a hold, a job that runs
-or began, or its queue. until: when a hold ends, or the rate lets the next job start. With --json it prints one group a line.
-
-Examples:
-  uniqueue queue groups
-  uniqueue queue groups emails --json | jq .held_by.reason
-  uniqueue queue groups --by-name --limit 100000
-  uniqueue job list --queue emails --group customer:1";
 
 pub(super) async fn list(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
     let GroupsArguments { name, by_name, limit } = arguments;

@@ -13,8 +13,24 @@ use crate::output::{self, Answer, Cell, Column, Form, List, Style, Table, count,
 /// It lists every queue that has settings, a live runner or jobs. It is as fast for a queue with ten million jobs: a count
 /// stops at --count-up-to, and states without an index by queue are counted among the newest 20,000 jobs. Beyond, a number is
 /// estimated from a part of the table, as ~537 k, or is a lower bound, as > 10 k.
+///
+/// ***
+///
+/// is: the status, as in the view queue_status. It is paused; held, with the end of the hold; no runner (it has jobs, and no
+/// live runner works them); at its limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs
+/// of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
+/// of each group. by, and why: the user that paused the queue, and the reason. max waiting: the limit of available jobs. These
+/// are shown where a queue has one. oldest: how long the oldest available job has been due.
+/// With --json it prints one queue a line. Counts are {"exactly": n}, {"about": n} or {"at_least": n}, ages {"secs", "nanos"}.
+///
+/// Examples:
+///   uniqueue queue list
+///   uniqueue queue list emails --json | jq .available
+///
+/// Exit codes:
+///   1    a given queue has no settings, no runner and no jobs
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ListArguments {
     /// List only these queues
     #[arg(value_name = "NAME")]
@@ -24,21 +40,6 @@ pub(super) struct ListArguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count_up_to: u32,
 }
-
-const EXAMPLES: &str = "\
-is: the status, as in the view queue_status. It is paused; held, with the end of the hold; no runner (it has jobs, and no
-live runner works them); at its limit; working; waiting (jobs are available and none runs); or idle. groups: how many jobs
-of each group may run at once, and fair where the groups take turns. rate: how many jobs may start in a time, and how many
-of each group. by, and why: the user that paused the queue, and the reason. max waiting: the limit of available jobs. These
-are shown where a queue has one. oldest: how long the oldest available job has been due.
-With --json it prints one queue a line. Counts are {\"exactly\": n}, {\"about\": n} or {\"at_least\": n}, ages {\"secs\", \"nanos\"}.
-
-Examples:
-  uniqueue queue list
-  uniqueue queue list emails --json | jq .available
-
-Exit codes:
-  1    a given queue has no settings, no runner and no jobs";
 
 pub(super) async fn list(client: Client, form: Form, arguments: ListArguments) -> Result<Answer, Failure> {
     let ListArguments { names, count_up_to } = arguments;

@@ -18,13 +18,22 @@ use self::remove::RemoveArguments;
 use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
 use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
-use crate::output::Form;
+use crate::output::{Answer, Form};
 
 pub(crate) use self::list::{Status, table};
 
 /// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, put waiting jobs in groups, and remove their settings.
+///
+/// Examples:
+///   uniqueue queue list
+///   uniqueue queue pause emails
+///   uniqueue queue limit geocoding 5
+///   uniqueue queue rate geocoding 10/1s
+///
+/// Exit codes:
+///   1    a queue has no settings to remove, or is in use
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct QueueArguments {
     #[command(subcommand)]
     command: QueueCommand,
@@ -54,16 +63,6 @@ enum SettingCommand {
     Remove(RemoveArguments),
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue queue list
-  uniqueue queue pause emails
-  uniqueue queue limit geocoding 5
-  uniqueue queue rate geocoding 10/1s
-
-Exit codes:
-  1    a queue has no settings to remove, or is in use";
-
 /// Runs a command about queues.
 pub(crate) async fn run(QueueArguments { command, database }: QueueArguments) -> Result<Verdict, Failure> {
     match command {
@@ -75,7 +74,7 @@ pub(crate) async fn run(QueueArguments { command, database }: QueueArguments) ->
 }
 
 /// Sets or shows a setting of queues.
-async fn set(client: &Client, form: &Form, setting: SettingCommand) -> Result<Verdict, Failure> {
+async fn set(client: &Client, form: &Form, setting: SettingCommand) -> Result<Answer, Failure> {
     match setting {
         SettingCommand::Pause(arguments) => pause::pause(client, form, arguments).await,
         SettingCommand::Resume(arguments) => pause::resume(client, form, arguments).await,

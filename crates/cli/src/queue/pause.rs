@@ -4,9 +4,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use uniqueue::Client;
 
-use super::set::{note_unknown_queue, print_settings};
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Form, format_time, printable};
+use super::set::{notes, told};
+use crate::exit::Failure;
+use crate::output::{Answer, Form, format_time, printable};
 use crate::own_name::own_name;
 use crate::time_argument::DurationArgument;
 
@@ -15,13 +15,16 @@ use crate::time_argument::DurationArgument;
 /// Running jobs are finished. A queue need not exist yet. If no live runner works a queue and it has no recent job, a note on
 /// standard error asks whether its name is right. A queue that is paused already keeps the time of its pause. The pause is
 /// stored with the name in UNIQUEUE_ACTOR, or else that of the system's user.
+///
+/// ***
+///
+/// With --json it prints one line a queue: {"name", "paused_at", "limit", "keep_completed", …, "changed"}.
+///
+/// Examples:
+///   uniqueue queue pause emails
+///   uniqueue queue pause emails imports --reason 'the provider is down'
 #[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
-
-Examples:
-  uniqueue queue pause emails
-  uniqueue queue pause emails imports --reason 'the provider is down'")]
+#[command(verbatim_doc_comment)]
 pub(super) struct PauseArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -35,16 +38,19 @@ pub(super) struct PauseArguments {
 /// Fetch from queues again, whether they are paused or held.
 ///
 /// Holds of groups stay. With --group only the hold of that group ends.
+///
+/// ***
+///
+/// With --json it prints one line a queue: {"name", "paused_at", "limit", "keep_completed", …, "changed"}.
+///
+/// Examples:
+///   uniqueue queue resume emails
+///   uniqueue queue resume emails --group customer:1
+///
+/// Exit codes:
+///   0    resumed, or was neither paused nor held, as the output says
 #[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"paused_at\", \"limit\", \"keep_completed\", …, \"changed\"}.
-
-Examples:
-  uniqueue queue resume emails
-  uniqueue queue resume emails --group customer:1
-
-Exit codes:
-  0    resumed, or was neither paused nor held, as the output says")]
+#[command(verbatim_doc_comment)]
 pub(super) struct ResumeArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -59,14 +65,17 @@ pub(super) struct ResumeArguments {
 ///
 /// Running jobs are finished. A hold that ends later stays; queue resume ends it at once. Workers hold their queue or group with
 /// Outcome::hold_queue and Outcome::hold_group.
+///
+/// ***
+///
+/// With --json it prints one object: {"name", "held_until", …}; with --group: {"queue", "group", "seconds"}.
+///
+/// Examples:
+///   uniqueue queue hold geocoding 10m
+///   uniqueue queue hold emails 1h --group customer:1
+///   uniqueue queue resume geocoding
 #[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one object: {\"name\", \"held_until\", …}; with --group: {\"queue\", \"group\", \"seconds\"}.
-
-Examples:
-  uniqueue queue hold geocoding 10m
-  uniqueue queue hold emails 1h --group customer:1
-  uniqueue queue resume geocoding")]
+#[command(verbatim_doc_comment)]
 pub(super) struct HoldArguments {
     /// The queue
     #[arg(value_name = "NAME")]
@@ -82,8 +91,9 @@ pub(super) struct HoldArguments {
 }
 
 /// Pauses queues.
-pub(super) async fn pause(client: &Client, form: &Form, arguments: PauseArguments) -> Result<Verdict, Failure> {
+pub(super) async fn pause(client: &Client, form: &Form, arguments: PauseArguments) -> Result<Answer, Failure> {
     let PauseArguments { names, reason } = arguments;
+    let mut whole = Answer::default();
     for name in &names {
         let mut tx = client.pool().begin().await?;
         let before = client.queue(name).settings().tx(&mut tx).await?;
@@ -91,26 +101,27 @@ pub(super) async fn pause(client: &Client, form: &Form, arguments: PauseArgument
         let pause = reason.as_ref().map_or_else(|| queue.pause(), |reason| queue.pause_because(reason));
         let settings = pause.actor(own_name()).tx(&mut tx).await?;
         tx.commit().await?;
-        print_settings(&settings, Some(before.paused_at.is_none()), form.json, |settings| {
-            match (before.paused_at, settings.paused_at) {
-                (Some(since), _) => format!("was paused already, since {}", format_time(since)),
-                (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
-                (None, None) => "is not paused".to_owned(),
-            }
-        })?;
-        note_unknown_queue(client, &before).await;
+        let text = match (before.paused_at, settings.paused_at) {
+            (Some(since), _) => format!("was paused already, since {}", format_time(since)),
+            (None, Some(_)) => "is paused; running jobs are finished".to_owned(),
+            (None, None) => "is not paused".to_owned(),
+        };
+        let told = told(form, &settings, Some(before.paused_at.is_none()), &text)?;
+        whole.add(told.notes(notes(client, &before).await));
     }
-    Ok(Verdict::Fine)
+    Ok(whole)
 }
 
 /// Resumes queues.
-pub(super) async fn resume(client: &Client, form: &Form, arguments: ResumeArguments) -> Result<Verdict, Failure> {
+pub(super) async fn resume(client: &Client, form: &Form, arguments: ResumeArguments) -> Result<Answer, Failure> {
     let ResumeArguments { names, group } = arguments;
+    let mut whole = Answer::default();
     for name in &names {
         if let Some(group) = &group {
             let changed = client.queue(name).resume_group(group).actor(own_name()).await?;
             let text = if changed { "is resumed" } else { "was not held" };
-            print_group(name, group, form.json, json!({ "queue": name, "group": group, "changed": changed }), text)?;
+            let line = json!({ "queue": name, "group": group, "changed": changed });
+            whole.add(told_of_group(form, name, group, &line, text)?);
             continue;
         }
         let mut tx = client.pool().begin().await?;
@@ -118,40 +129,35 @@ pub(super) async fn resume(client: &Client, form: &Form, arguments: ResumeArgume
         let settings = client.queue(name).resume().actor(own_name()).tx(&mut tx).await?;
         tx.commit().await?;
         let changed = before.paused_at.is_some() || before.held_until.is_some();
-        print_settings(&settings, Some(changed), form.json, |_| {
-            if changed { "is resumed".to_owned() } else { "was not paused".to_owned() }
-        })?;
+        let text = if changed { "is resumed" } else { "was not paused" };
+        whole.add(told(form, &settings, Some(changed), text)?);
     }
-    Ok(Verdict::Fine)
+    Ok(whole)
 }
 
 /// Holds a queue, or a group of it.
-pub(super) async fn hold(client: &Client, form: &Form, arguments: HoldArguments) -> Result<Verdict, Failure> {
+pub(super) async fn hold(client: &Client, form: &Form, arguments: HoldArguments) -> Result<Answer, Failure> {
     let HoldArguments { name, hold_for: DurationArgument(hold_for), group } = arguments;
     let handle = client.queue(&name);
     let before = handle.settings().await?;
-    match group {
+    let told = match group {
         Some(group) => {
             handle.hold_group(&group, hold_for).actor(own_name()).await?;
             let line = json!({ "queue": name, "group": group, "seconds": hold_for.as_secs_f64() });
-            print_group(&name, &group, form.json, line, &format!("is held for {}", DurationArgument(hold_for)))?;
+            told_of_group(form, &name, &group, &line, &format!("is held for {}", DurationArgument(hold_for)))?
         }
         None => {
             let settings = handle.hold(hold_for).actor(own_name()).await?;
-            print_settings(&settings, None, form.json, |settings| match settings.held_until {
+            let text = match settings.held_until {
                 Some(until) => format!("is held until {}; running jobs are finished", format_time(until)),
                 None => "is not held".to_owned(),
-            })?;
+            };
+            told(form, &settings, None, &text)?
         }
-    }
-    note_unknown_queue(client, &before).await;
-    Ok(Verdict::Fine)
+    };
+    Ok(told.notes(notes(client, &before).await))
 }
 
-/// Prints what a command did to a group.
-fn print_group(name: &str, group: &str, json: bool, line: Value, text: &str) -> Result<(), Failure> {
-    if json {
-        return output::print_json_line(&line);
-    }
-    output::print_message(&format!("group {} of queue {} {text}\n", printable(group), printable(name)))
+fn told_of_group(form: &Form, name: &str, group: &str, line: &Value, text: &str) -> Result<Answer, Failure> {
+    form.part(line, &format!("group {} of queue {} {text}\n", printable(group), printable(name)))
 }

@@ -6,22 +6,25 @@ use uniqueue::{Client, JobState};
 use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Form, printable};
+use crate::output::{Answer, Form, printable};
 use crate::own_name::own_name;
 
 /// Remove the settings of queues, such as those of a mistyped name.
 ///
 /// A queue that has unfinished jobs or a live runner is left as it is, because removing its settings would resume it and lift
 /// its limit.
+///
+/// ***
+///
+/// With --json it prints one line a queue: {"name", "removed", "reason"}. The reason is null for a removed queue.
+///
+/// Examples:
+///   uniqueue queue remove emials
+///
+/// Exit codes:
+///   1    a queue has no settings, or has unfinished jobs or a live runner
 #[derive(Debug, Args)]
-#[command(after_help = "\
-With --json it prints one line a queue: {\"name\", \"removed\", \"reason\"}. The reason is null for a removed queue.
-
-Examples:
-  uniqueue queue remove emials
-
-Exit codes:
-  1    a queue has no settings, or has unfinished jobs or a live runner")]
+#[command(verbatim_doc_comment)]
 pub(super) struct RemoveArguments {
     /// One or more queues
     #[arg(value_name = "NAME", required = true)]
@@ -29,9 +32,9 @@ pub(super) struct RemoveArguments {
 }
 
 /// Removes the settings of queues.
-pub(super) async fn remove(client: &Client, form: &Form, arguments: RemoveArguments) -> Result<Verdict, Failure> {
+pub(super) async fn remove(client: &Client, form: &Form, arguments: RemoveArguments) -> Result<Answer, Failure> {
     let queues = Admin::new(client).queues().count_up_to(1).await?;
-    let mut verdict = Verdict::Fine;
+    let mut whole = Answer::default();
     for name in &arguments.names {
         let info = queues.iter().find(|queue| queue.settings.name.as_str() == name);
         let reason = match info.and_then(in_use) {
@@ -39,19 +42,14 @@ pub(super) async fn remove(client: &Client, form: &Form, arguments: RemoveArgume
             None if client.queue(name).remove().actor(own_name()).await? => None,
             None => Some("it has no settings"),
         };
-        if reason.is_some() {
-            verdict = Verdict::NotFine;
-        }
-        if form.json {
-            output::print_json_line(&json!({ "name": name, "removed": reason.is_none(), "reason": reason }))?;
-            continue;
-        }
-        output::print_message(&match reason {
-            None => format!("removed the settings of queue {}\n", printable(name)),
-            Some(reason) => format!("queue {} is left as it is: {reason}\n", printable(name)),
-        })?;
+        let (verdict, text) = match reason {
+            None => (Verdict::Fine, format!("removed the settings of queue {}\n", printable(name))),
+            Some(why) => (Verdict::NotFine, format!("queue {} is left as it is: {why}\n", printable(name))),
+        };
+        let line = json!({ "name": name, "removed": reason.is_none(), "reason": reason });
+        whole.add(form.part(&line, &text)?.verdict(verdict));
     }
-    Ok(verdict)
+    Ok(whole)
 }
 
 /// Why the settings of a queue must stay. `None` if nothing uses it.

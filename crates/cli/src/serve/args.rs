@@ -16,8 +16,24 @@ use crate::time_argument::DurationArgument;
 ///
 /// Without credentials it listens on this machine only, and every user of the machine can make every change. Another
 /// address needs --basic-auth, --bearer-token or --trusted-header. It runs until Ctrl-C or SIGTERM.
+///
+/// Examples:
+///   uniqueue serve --demo                                    see it, nothing to set up
+///   uniqueue serve --database-url postgres://localhost/app --port 8080
+///   uniqueue serve --hash-password anna >> users             asks for the password
+///   uniqueue serve --listen 0.0.0.0:4180 --basic-auth users --host queue.example.com
+///   uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
+///   uniqueue serve --read-only
+///   uniqueue serve --faktory 127.0.0.1:7419                  FAKTORY_URL=tcp://127.0.0.1:7419
+///   uniqueue serve --ojs 127.0.0.1:8080                      Open Job Spec for services in any language
+///
+/// /metrics has the state of the queue for Prometheus, and needs credentials where pages do: a line NAME:TOKEN:read. /health/live and /health/ready
+/// need none. With --json it prints {"url", "socket", "faktory", "ojs", "read_only"} when it listens.
+///
+/// Exit codes:
+///   0    stopped by Ctrl-C or SIGTERM, or the line is printed
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct ServeArguments {
     /// The address and port to listen on; port 0 chooses one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4180", conflicts_with = "socket")]
@@ -115,20 +131,3 @@ impl ServeArguments {
         self.host.iter().fold(checks, |checks, host| checks.host(host))
     }
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue serve --demo                                    see it, nothing to set up
-  uniqueue serve --database-url postgres://localhost/app --port 8080
-  uniqueue serve --hash-password anna >> users             asks for the password
-  uniqueue serve --listen 0.0.0.0:4180 --basic-auth users --host queue.example.com
-  uniqueue serve --socket /run/uniqueue/http --trusted-header X-Forwarded-User
-  uniqueue serve --read-only
-  uniqueue serve --faktory 127.0.0.1:7419                  FAKTORY_URL=tcp://127.0.0.1:7419
-  uniqueue serve --ojs 127.0.0.1:8080                      Open Job Spec for services in any language
-
-/metrics has the state of the queue for Prometheus, and needs credentials where pages do: a line NAME:TOKEN:read. /health/live and /health/ready
-need none. With --json it prints {\"url\", \"socket\", \"faktory\", \"ojs\", \"read_only\"} when it listens.
-
-Exit codes:
-  0    stopped by Ctrl-C or SIGTERM, or the line is printed";

@@ -9,8 +9,17 @@ use crate::time_argument::{DurationArgument, TimeArgument};
 /// Show unique keys and their holders, release a key, count duplicates, give keys to queued jobs.
 ///
 /// A key is claimed by at most one job at a time, its holder. An insert that meets a holder is a duplicate.
+///
+/// Examples:
+///   uniqueue unique show 71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f
+///   uniqueue unique holders --kind email.send
+///   uniqueue unique explain email.send --args '{"user_id": 42}' --policy '{"keys": ["args"]}'
+///   uniqueue unique backfill --kind email.send --policy policy.json --dry-run
+///
+/// Exit codes:
+///   1    ran to its end and found something wrong (each command says when)
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct UniqueArguments {
     #[command(subcommand)]
     pub(super) command: UniqueCommand,
@@ -29,24 +38,24 @@ pub(super) enum UniqueCommand {
     Backfill(BackfillArguments),
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  uniqueue unique show 71f9344b82e66297a49775bbe27752297922842b675330641ebe3ff4fea46c1f
-  uniqueue unique holders --kind email.send
-  uniqueue unique explain email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"]}'
-  uniqueue unique backfill --kind email.send --policy policy.json --dry-run
-
-Exit codes:
-  1    ran to its end and found something wrong (each command says when)";
-
 /// Explain what an insert would do, without doing it.
 ///
 /// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
 /// says what the insert would do: insert the job, replace or update the holder, or return it as a duplicate. It takes no lock
 /// and writes nothing, so another transaction may change the answer at any time. Options that are left
 /// out have the values of the registered kind (`uniqueue kind list`).
+///
+/// Examples:
+///   uniqueue unique explain email.send --args '{"user_id": 42}' --policy '{"keys": ["args"]}'
+///   uniqueue unique explain email.send --args '{"user_id": 42}'    by the policy of the registered kind
+///   uniqueue unique explain report.build --args @args.json --policy policy.json --json
+///   uniqueue unique explain rebuild --key rebuild_index || echo 'the key is held'
+///
+/// Exit codes:
+///   0    the job would be inserted
+///   1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction
 #[derive(Debug, Args)]
-#[command(after_help = EXPLAIN_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ExplainArguments {
     /// The job's kind
     pub(super) kind: String,
@@ -77,23 +86,20 @@ pub(super) struct ExplainArguments {
     pub(super) key: Option<String>,
 }
 
-const EXPLAIN_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique explain email.send --args '{\"user_id\": 42}' --policy '{\"keys\": [\"args\"]}'
-  uniqueue unique explain email.send --args '{\"user_id\": 42}'    by the policy of the registered kind
-  uniqueue unique explain report.build --args @args.json --policy policy.json --json
-  uniqueue unique explain rebuild --key rebuild_index || echo 'the key is held'
-
-Exit codes:
-  0    the job would be inserted
-  1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction";
-
 /// List the claimed keys and their holders.
 ///
 /// The list is in the order of the keys. A page starts where the last one ended (--after), so every page is as fast as the
 /// first. With --kind or --queue it reads claim by claim until the page is full.
+///
+/// Examples:
+///   uniqueue unique holders
+///   uniqueue unique holders --kind email.send --limit 1000 --json | jq -r .unique_key
+///   uniqueue unique holders --prefix sync: --after sync:4711
+///
+/// Exit codes:
+///   0    listed, even if no key matched
 #[derive(Debug, Args)]
-#[command(after_help = HOLDERS_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct HoldersArguments {
     /// Only keys with this prefix
     #[arg(long, value_name = "TEXT")]
@@ -116,21 +122,21 @@ pub(super) struct HoldersArguments {
     pub(super) limit: u32,
 }
 
-const HOLDERS_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique holders
-  uniqueue unique holders --kind email.send --limit 1000 --json | jq -r .unique_key
-  uniqueue unique holders --prefix sync: --after sync:4711
-
-Exit codes:
-  0    listed, even if no key matched";
-
 /// Show everything about one key: its holder, when it is free, its jobs, and the inserts that wait for it.
 ///
 /// KEY is the text of the key, usually the 64 hexadecimal digits of a hash. The first eight or more digits are enough if only
 /// one claimed key begins with them. The id of a job stands for the key of that job.
+///
+/// Examples:
+///   uniqueue unique show rebuild_index
+///   uniqueue unique show 71f9344b                         the key with this prefix
+///   uniqueue unique show 019ab3c5-7d10-7cc2-a1d4-6f7f4f1f0a55 --json
+///
+/// Exit codes:
+///   0    shown, whether or not a job claims the key
+///   1    no job that was searched has the key
 #[derive(Debug, Args)]
-#[command(after_help = SHOW_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ShowArguments {
     /// The key, or the id of a job that has it; a key that begins with a dash comes last, after --
     #[arg(value_parser = unique_key)]
@@ -141,22 +147,20 @@ pub(super) struct ShowArguments {
     pub(super) search: u32,
 }
 
-const SHOW_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique show rebuild_index
-  uniqueue unique show 71f9344b                         the key with this prefix
-  uniqueue unique show 019ab3c5-7d10-7cc2-a1d4-6f7f4f1f0a55 --json
-
-Exit codes:
-  0    shown, whether or not a job claims the key
-  1    no job that was searched has the key";
-
 /// Release a key from the job that claims it, for good.
 ///
 /// The job goes on, and the next insert with the key is no duplicate, so two jobs with the same key may run at once. The
 /// command asks for confirmation.
+///
+/// Examples:
+///   uniqueue unique release rebuild_index --dry-run
+///   uniqueue unique release rebuild_index --yes
+///
+/// Exit codes:
+///   0    released; with --dry-run, a job claims the key
+///   1    no job claims the key, or the answer was no
 #[derive(Debug, Args)]
-#[command(after_help = RELEASE_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct ReleaseArguments {
     /// The key in full; a key that begins with a dash comes last, after --
     #[arg(value_parser = unique_key)]
@@ -171,21 +175,21 @@ pub(super) struct ReleaseArguments {
     pub(super) yes: bool,
 }
 
-const RELEASE_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique release rebuild_index --dry-run
-  uniqueue unique release rebuild_index --yes
-
-Exit codes:
-  0    released; with --dry-run, a job claims the key
-  1    no job claims the key, or the answer was no";
-
 /// Count the suppressed duplicates of a kind, and list the counts.
 ///
 /// A duplicate normally writes nothing. If its kind is audited, it is counted by its key. Without --start and --stop the
 /// command lists the kinds, and the keys with the latest duplicates.
+///
+/// Examples:
+///   uniqueue unique audit email.send --start --keep 30d
+///   uniqueue unique audit
+///   uniqueue unique audit email.send --limit 100 --json
+///   uniqueue unique audit email.send --stop
+///
+/// Exit codes:
+///   1    nothing can be counted now: the buffer is full, because no runner empties it
 #[derive(Clone, Debug, Args)]
-#[command(after_help = AUDIT_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct AuditArguments {
     /// Only this kind
     pub(super) kind: Option<String>,
@@ -207,23 +211,23 @@ pub(super) struct AuditArguments {
     pub(super) limit: u32,
 }
 
-const AUDIT_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique audit email.send --start --keep 30d
-  uniqueue unique audit
-  uniqueue unique audit email.send --limit 100 --json
-  uniqueue unique audit email.send --stop
-
-Exit codes:
-  1    nothing can be counted now: the buffer is full, because no runner empties it";
-
 /// Give queued jobs the keys of a new or changed policy.
 ///
 /// First deploy the code that inserts with the policy. Then run this command with --dry-run, and then without. It goes from
 /// the oldest job to the newest in small transactions, while workers and inserts go on. After an interrupt, run it again. Of
 /// several jobs with the same key the oldest claims it.
+///
+/// Examples:
+///   uniqueue unique backfill --kind email.send --policy '{"keys": ["args"]}' --dry-run
+///   uniqueue unique backfill --kind email.send --policy policy.json
+///   uniqueue unique backfill --kind report.build --policy policy.json --on-collision cancel --yes
+///
+/// Exit codes:
+///   0    every job of the kind has its key (with --dry-run: would have it), and there is no collision
+///   1    ran to its end, but a job has no key, or its key is held by another job; the report lists the jobs
+///   130  interrupted by Ctrl-C or SIGTERM before the end; run it again
 #[derive(Debug, Args)]
-#[command(after_help = BACKFILL_EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(super) struct BackfillArguments {
     /// The kind of the jobs
     #[arg(long, value_name = "KIND")]
@@ -264,14 +268,3 @@ pub(super) enum Collisions {
     /// The job is cancelled if it waits
     Cancel,
 }
-
-const BACKFILL_EXAMPLES: &str = "\
-Examples:
-  uniqueue unique backfill --kind email.send --policy '{\"keys\": [\"args\"]}' --dry-run
-  uniqueue unique backfill --kind email.send --policy policy.json
-  uniqueue unique backfill --kind report.build --policy policy.json --on-collision cancel --yes
-
-Exit codes:
-  0    every job of the kind has its key (with --dry-run: would have it), and there is no collision
-  1    ran to its end, but a job has no key, or its key is held by another job; the report lists the jobs
-  130  interrupted by Ctrl-C or SIGTERM before the end; run it again";

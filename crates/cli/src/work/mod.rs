@@ -41,8 +41,41 @@ use crate::time_argument::DurationArgument;
 /// the output, or says otherwise: {"error": "…", "retry_after": "5m"}, {"snooze": "1h"}, {"cancel": "why"}. Any other exit
 /// status is a failed attempt. Its error is the last line, where that is {"error": …}, else the end of standard error. With --kind, the command fetches only jobs
 /// of these kinds.
+///
+/// ***
+///
+/// What the program may answer, in the last line of its standard output, besides an output:
+///   {"output": JSON}                         completed, for an output that looks like one of the following
+///   {"error": TEXT, "retry_after": "5m"}     failed; without retry_after the job waits by the backoff of its registered kind
+///   {"error": TEXT, "code": "declined"}     the same with a code, by which jobs are found and counted; also "type": TEXT,
+///                                           "details": JSON, and "retryable": false, which discards the job
+///   {"snooze": "1h"}                         run it again then; the attempt does not count
+///   {"hold_queue": "30s"}                    the same, and nothing of the queue starts until then; or hold_group
+///   {"cancel": TEXT}, {"discard": TEXT}      give it up, with the reason; discard also with code, type and details
+/// A number instead of "5m" is in seconds. Where a program gives no code, its exit status is the code: exit_3 or signal_9. The
+/// code of a job over its time is timed_out.
+///
+/// With --lines a line answers a job if it has the job's id: {"id": ID} completes the job without an output, and {"id": ID,
+/// "output": JSON} with one. The other members above go beside the id as well, and any further member fails the job. Any other
+/// line of JSON is passed on as standard error is. A line that is not JSON, or the end of the process, fails the job. After
+/// that, and if it writes anything between two jobs, the process is ended and the next job gets a new one.
+///
+/// UNIQUEUE_JOB_ID, UNIQUEUE_JOB_KIND, UNIQUEUE_JOB_QUEUE and UNIQUEUE_JOB_ATTEMPT are set for a program that is started for
+/// one job. Standard error is passed on. A job that is cancelled or over its time is stopped by SIGTERM, and after --grace by
+/// SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. If this command is killed, a
+/// shell that it keeps beside it stops its programs in the same way. That fails where the shell is killed too, where there is
+/// no /bin/sh, and for a process that has left its process group or was started in that very moment. With --json each attempt
+/// is a line {"job", "kind", "queue", "attempt", "outcome", "seconds", "error", "code"}.
+///
+/// Examples:
+///   uniqueue work --queue mail --kind invoice.send -- python worker.py
+///   uniqueue work --queue mail --kind invoice.send --concurrency 8 --timeout 5m --lines -- node worker.js
+///   uniqueue work --queue files --kind file.hash -- sh -c 'jq -r .args.path | xargs sha256sum | jq -R .'
+///
+/// Exit codes:
+///   0    stopped by Ctrl-C or SIGTERM
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct WorkArguments {
     /// A queue to work; may be given several times
     #[arg(long = "queue", value_name = "NAME", required = true, value_parser = queue)]
@@ -96,38 +129,6 @@ pub(crate) struct WorkArguments {
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
-
-const EXAMPLES: &str = "\
-What the program may answer, in the last line of its standard output, besides an output:
-  {\"output\": JSON}                         completed, for an output that looks like one of the following
-  {\"error\": TEXT, \"retry_after\": \"5m\"}     failed; without retry_after the job waits by the backoff of its registered kind
-  {\"error\": TEXT, \"code\": \"declined\"}     the same with a code, by which jobs are found and counted; also \"type\": TEXT,
-                                          \"details\": JSON, and \"retryable\": false, which discards the job
-  {\"snooze\": \"1h\"}                         run it again then; the attempt does not count
-  {\"hold_queue\": \"30s\"}                    the same, and nothing of the queue starts until then; or hold_group
-  {\"cancel\": TEXT}, {\"discard\": TEXT}      give it up, with the reason; discard also with code, type and details
-A number instead of \"5m\" is in seconds. Where a program gives no code, its exit status is the code: exit_3 or signal_9. The
-code of a job over its time is timed_out.
-
-With --lines a line answers a job if it has the job's id: {\"id\": ID} completes the job without an output, and {\"id\": ID,
-\"output\": JSON} with one. The other members above go beside the id as well, and any further member fails the job. Any other
-line of JSON is passed on as standard error is. A line that is not JSON, or the end of the process, fails the job. After
-that, and if it writes anything between two jobs, the process is ended and the next job gets a new one.
-
-UNIQUEUE_JOB_ID, UNIQUEUE_JOB_KIND, UNIQUEUE_JOB_QUEUE and UNIQUEUE_JOB_ATTEMPT are set for a program that is started for
-one job. Standard error is passed on. A job that is cancelled or over its time is stopped by SIGTERM, and after --grace by
-SIGKILL. Ctrl-C or SIGTERM ends this command when its jobs have ended, a second one stops them. If this command is killed, a
-shell that it keeps beside it stops its programs in the same way. That fails where the shell is killed too, where there is
-no /bin/sh, and for a process that has left its process group or was started in that very moment. With --json each attempt
-is a line {\"job\", \"kind\", \"queue\", \"attempt\", \"outcome\", \"seconds\", \"error\", \"code\"}.
-
-Examples:
-  uniqueue work --queue mail --kind invoice.send -- python worker.py
-  uniqueue work --queue mail --kind invoice.send --concurrency 8 --timeout 5m --lines -- node worker.js
-  uniqueue work --queue files --kind file.hash -- sh -c 'jq -r .args.path | xargs sha256sum | jq -R .'
-
-Exit codes:
-  0    stopped by Ctrl-C or SIGTERM";
 
 fn queue(given: &str) -> Result<QueueName, uniqueue::Error> {
     QueueName::new(given)
