@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sqlx::PgConnection;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,7 +19,8 @@ use super::setup::connections::Connections;
 use super::telemetry::Telemetry;
 use super::working::panics::catch;
 use crate::client::Client;
-use crate::store::{RunResult, Verdict};
+use crate::error::Result;
+use crate::store::{RunResult, Statements, Verdict};
 use crate::words::ident::QueueName;
 use crate::words::retry::RetryPolicy;
 use crate::worker::{Registry, Reports, States};
@@ -118,6 +120,15 @@ impl Shared {
     /// Whether too many results wait to be recorded.
     pub(super) fn is_full_of_results(&self) -> bool {
         self.runs.are_too_many(self.queues.iter().map(QueueSlots::count).sum())
+    }
+
+    /// Sends one statement over one of the runner's connections, and waits for its answer.
+    pub(super) async fn ask<T>(
+        &self,
+        statement: impl AsyncFnOnce(&mut PgConnection, &Statements) -> Result<T>,
+    ) -> Result<T> {
+        let statements = self.client.statements();
+        self.connections.ask(async |connection| statement(connection, statements).await).await
     }
 
     /// Sends the result of a run to the completer, which outlives every run.

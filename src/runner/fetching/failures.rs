@@ -139,11 +139,11 @@ async fn search(shared: &Shared, failed: &FailedFetch<'_>, memory: &mut Value) -
     let mut search = Search::default();
     let mut left: Option<Vec<Uuid>> = None;
     while began.elapsed() < limit / 2 {
-        let mut connection = shared.connections.connection().await?;
-        let statements = shared.client.statements();
-        let trying = store::set_aside(&mut connection, statements, failed, left.as_deref(), limit / 10, memory);
-        let tried = shared.connections.answer(trying).await;
-        let tried = match connection.settle(tried) {
+        let only = left.as_deref();
+        let trying = shared.ask(async |connection, statements| {
+            store::set_aside(connection, statements, failed, only, limit / 10, memory).await
+        });
+        let tried = match trying.await {
             Ok(tried) => tried,
             Err(error) if left.is_none() => return Err(error),
             Err(_) => break,

@@ -169,10 +169,7 @@ async fn send(
     cursor: &[Position],
 ) -> Result<Fetched> {
     let demand = Demand { slots, suspects, kinds: shared.workers.kinds.as_deref(), cursor };
-    let mut connection = shared.connections.connection().await?;
-    let fetching = store::fetch(&mut connection, shared.client.statements(), worker, demand);
-    let fetched = shared.connections.answer(fetching).await;
-    connection.settle(fetched)
+    shared.ask(async |connection, statements| store::fetch(connection, statements, worker, demand).await).await
 }
 
 /// Notes the queues in which this runner fetches nothing ahead: those with jobs that have one attempt, and with jobs of

@@ -71,8 +71,5 @@ impl LostFetches {
 
 async fn give_back(shared: &Shared, lease: &RunnerLease) -> Result<i64> {
     let in_hand = shared.runs.ids();
-    let mut connection = shared.connections.connection().await?;
-    let giving_back = store::give_back(&mut connection, shared.client.statements(), lease.id, &in_hand);
-    let given_back = shared.connections.answer(giving_back).await;
-    connection.settle(given_back)
+    shared.ask(async |connection, statements| store::give_back(connection, statements, lease.id, &in_hand).await).await
 }

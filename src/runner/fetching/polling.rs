@@ -91,18 +91,14 @@ impl<'a> Polling<'a> {
     /// Tells the database whether inserts should notify. A failure costs wake-ups, or a NOTIFY too many, until the next
     /// time; never a job.
     async fn tell(&mut self, is_idle: bool) -> bool {
-        let Shared { client, connections, leases, signals, .. } = self.shared;
-        let id = leases.current().id;
-        let telling = async {
-            let mut connection = connections.connection().await?;
-            let told = store::set_runner_idle(&mut connection, client.statements(), id, is_idle);
-            let told = connections.answer(told).await;
-            connection.settle(told)
-        };
+        let shared = self.shared;
+        let id = shared.leases.current().id;
+        let telling = shared
+            .ask(async |connection, statements| store::set_runner_idle(connection, statements, id, is_idle).await);
         let told = tokio::select! {
             told = telling => told,
             // A database that does not answer must not hold up a stop.
-            () = signals.stopping.cancelled() => return false,
+            () = shared.signals.stopping.cancelled() => return false,
         };
         if let Err(error) = &told {
             tracing::debug!(%error, "could not tell whether the runner is idle");

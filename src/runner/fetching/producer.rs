@@ -105,10 +105,8 @@ impl<'a> Producer<'a> {
         tracing::debug!(%error, "could not look for lost jobs yet");
         let may_fetch = !self.lost_fetches.block_fetches();
         if !may_fetch {
-            tokio::select! {
-                () = stopping.cancelled() => {}
-                () = tokio::time::sleep(self.failure_wait.grow()) => {}
-            }
+            let wait = self.failure_wait.grow();
+            self.pause(wait).await;
         }
         may_fetch
     }
@@ -157,8 +155,13 @@ impl<'a> Producer<'a> {
             is_mended = self.failures.mend(shared, lease.id, wanted, error, began.elapsed()) => is_mended,
         };
         let wait = if is_mended { MENDED_WAIT } else { self.failure_wait.grow() };
+        self.pause(wait).await;
+    }
+
+    /// Waits, no longer than until the stop.
+    async fn pause(&self, wait: Duration) {
         tokio::select! {
-            () = stopping.cancelled() => {}
+            () = self.shared.signals.stopping.cancelled() => {}
             () = tokio::time::sleep(wait) => {}
         }
     }

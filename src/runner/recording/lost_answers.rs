@@ -63,8 +63,5 @@ fn correct(batch: &mut [Ended], is_completed: impl Fn(JobId) -> bool) {
 
 /// The jobs that exist and are not completed. A job that is gone was deleted as it was completed.
 async fn not_completed(shared: &Shared, ids: &[uuid::Uuid]) -> Result<HashSet<JobId>> {
-    let mut connection = shared.connections.connection().await?;
-    let asking = store::not_completed(&mut connection, shared.client.statements(), ids);
-    let open = shared.connections.answer(asking).await;
-    connection.settle(open)
+    shared.ask(async |connection, statements| store::not_completed(connection, statements, ids).await).await
 }

@@ -227,13 +227,8 @@ fn set_blocked_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<J
 /// The jobs of a batch that are locked.
 async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
     let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
-    let locked = async {
-        let mut connection = shared.connections.connection().await?;
-        let asking = store::locked(&mut connection, shared.client.statements(), &ids);
-        let locked = shared.connections.answer(asking).await;
-        connection.settle(locked)
-    };
-    locked.await.unwrap_or_else(|error| {
+    let asking = shared.ask(async |connection, statements| store::locked(connection, statements, &ids).await);
+    asking.await.unwrap_or_else(|error| {
         tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result is set aside");
         ids.into_iter().collect()
     })
@@ -242,11 +237,12 @@ async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
 /// Sends results. Answers with what became of them.
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<FinishedStates> {
     let began = Instant::now();
-    let mut connection = shared.connections.connection().await?;
     let results: Vec<_> = batch.iter().map(|ended| &ended.result).collect();
-    let finishing = store::finish(&mut connection, shared.client.statements(), worker, &results, Some(lock_timeout));
-    let finished = shared.connections.answer(finishing).await;
-    let finished = connection.settle(finished);
+    let finished = shared
+        .ask(async |connection, statements| {
+            store::finish(connection, statements, worker, &results, Some(lock_timeout)).await
+        })
+        .await;
     if finished.is_ok() {
         shared.telemetry.runner.finished(began, batch.len());
     }

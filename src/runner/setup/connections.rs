@@ -119,8 +119,18 @@ impl Connections {
         Ok(true)
     }
 
+    /// Sends one statement over a connection of its own, and waits for its answer as [`answer`](Self::answer) does.
+    pub(in crate::runner) async fn ask<T>(
+        &self,
+        statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
+    ) -> Result<T> {
+        let mut connection = self.connection().await?;
+        let answer = self.answer(statement(&mut connection)).await;
+        connection.settle(answer)
+    }
+
     /// A connection for one statement, whose answer is then [settled](RunnerConnection::settle).
-    pub(in crate::runner) async fn connection(&self) -> Result<RunnerConnection> {
+    async fn connection(&self) -> Result<RunnerConnection> {
         self.answer(async {
             let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
             let (connection, opened_at) = self.open().await?;
@@ -156,7 +166,7 @@ impl Connections {
     }
 
     /// Waits for a statement's answer, no longer than half a lease, and at a stop no longer than a quarter.
-    pub(in crate::runner) async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn answer<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
         let ends_at = Instant::now() + self.timeout;
         let limit = async {
             tokio::select! {
@@ -197,7 +207,7 @@ fn lock(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
 }
 
 /// A connection that is closed when it is dropped, unless it is [settled](RunnerConnection::settle).
-pub(in crate::runner) struct RunnerConnection {
+struct RunnerConnection {
     connection: PgConnection,
     opened_at: Instant,
     idle: Arc<Mutex<Vec<Idle>>>,
@@ -206,7 +216,7 @@ pub(in crate::runner) struct RunnerConnection {
 
 impl RunnerConnection {
     /// Passes the answer on, and keeps the connection open if the server can answer other statements over it.
-    pub(in crate::runner) fn settle<T>(self, answer: Result<T>) -> Result<T> {
+    fn settle<T>(self, answer: Result<T>) -> Result<T> {
         let is_of_use = match &answer {
             Ok(_) => true,
             Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_session(),

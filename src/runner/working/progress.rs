@@ -59,8 +59,7 @@ async fn store_new(shared: &Shared) {
 }
 
 async fn send(shared: &Shared, worker: Uuid, reports: &[Report]) -> Result<Vec<JobId>> {
-    let mut connection = shared.connections.connection().await?;
-    let storing = store::store_progress(&mut connection, shared.client.statements(), worker, reports);
-    let stored = shared.connections.answer(storing).await;
-    connection.settle(stored)
+    shared
+        .ask(async |connection, statements| store::store_progress(connection, statements, worker, reports).await)
+        .await
 }
