@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgConnection, PgPool};
 
 use super::connections::place_guard::PlaceGuard;
-use super::connections::{ping, time_limit};
+use super::connections::time_limit;
 use super::events::{Bus, EVENT_BUFFER};
 use super::history::{HistoryCounter, INTERVAL};
 use super::insert::{Coalescer, InsertLayers, InsertMiddleware};
@@ -153,7 +153,7 @@ impl ClientBuilder {
     }
 
     fn own_pool(&self, place: Option<Arc<PlaceGuard>>) -> PgPoolOptions {
-        ping::checking_returns(PgPoolOptions::new())
+        time_limit::checking_returns(PgPoolOptions::new())
             .max_connections(self.max_connections.unwrap_or(10))
             // The check below is a ping as well.
             .test_before_acquire(false)

@@ -17,7 +17,6 @@ mod migration;
 mod periodic;
 mod place;
 mod queues;
-mod relatives;
 mod remote;
 mod subscribe;
 mod testing_clock;

@@ -8,7 +8,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
 
 use crate::client::connections::own_connections::OwnConnections;
-use crate::client::connections::{ping, time_limit};
+use crate::client::connections::time_limit;
 use crate::error::Result;
 use crate::store;
 
@@ -77,7 +77,7 @@ impl SharedConnection {
 
 fn pool_of_one(own: &OwnConnections, has_session: bool) -> PgPool {
     let checking = own.clone();
-    ping::checking_returns(ping::checking(PgPoolOptions::new()))
+    time_limit::checking_returns(time_limit::checking(PgPoolOptions::new()))
         .max_connections(1)
         .acquire_timeout(LONGEST_RUN)
         .after_connect(move |connection, _| {

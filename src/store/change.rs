@@ -1,15 +1,16 @@
-//! Changing jobs by hand.
+//! Changing jobs by hand, and the log of changes.
 
 use std::time::Duration;
 
+use serde_json::Value;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::select::state_names;
-use super::{LogEntry, Statements, lock_timeout, query};
-use crate::error::Result;
+use super::{Statements, lock_timeout, query};
+use crate::error::{AnswerFuture, Result};
 use crate::unique::{RefusedRetry, StateSet};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
@@ -138,4 +139,29 @@ pub(crate) async fn release_claim(
 ) -> Result<Option<JobId>> {
     let row = query(&statements.release_claim).bind(key).fetch_one(connection).await?;
     Ok(row.try_get::<Option<Uuid>, _>("id")?.map(JobId::from))
+}
+
+/// A row of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogEntry {
+    pub(crate) id: Uuid,
+    pub(crate) actor: String,
+    pub(crate) verb: &'static str,
+    pub(crate) subject: Value,
+}
+
+/// Logs a change, or adds to the number of jobs of one that is logged already.
+pub(crate) fn log_change<'a>(
+    connection: &'a mut PgConnection,
+    statements: &'a Statements,
+    entry: &'a LogEntry,
+    jobs: Option<usize>,
+) -> AnswerFuture<'a, ()> {
+    let LogEntry { id, actor, verb, subject } = entry;
+    let query = query(&statements.log_change).bind(id).bind(actor).bind(verb).bind(subject);
+    let jobs = jobs.map(|jobs| i64::try_from(jobs).unwrap_or(i64::MAX));
+    Box::pin(async move {
+        query.bind(jobs).execute(connection).await?;
+        Ok(())
+    })
 }

@@ -7,7 +7,6 @@
 //! The functions here take a connection and plain values, and return plain values.
 
 mod change;
-mod change_log;
 mod explain;
 mod history;
 mod insert;
@@ -16,7 +15,6 @@ mod kind;
 mod periodic;
 mod query;
 mod queue;
-mod relatives;
 mod row;
 mod schema;
 mod select;
@@ -25,8 +23,7 @@ mod statements;
 mod transaction;
 mod working;
 
-pub(crate) use self::change::{Changed, Changes, Told, Verb, change, release_claim};
-pub(crate) use self::change_log::{LogEntry, log_change};
+pub(crate) use self::change::{Changed, Changes, LogEntry, Told, Verb, change, log_change, release_claim};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::history::write_history;
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
@@ -39,7 +36,6 @@ pub(crate) use self::periodic::{
 pub(crate) use self::periodic::{PeriodicSlots, periodic_slots, run_passed_slots};
 pub(crate) use self::query::{FOR_EVER, interval, milliseconds};
 pub(crate) use self::queue::{QueueCall, change_queue, queue_settings, remove_queue};
-pub(crate) use self::relatives::parents_of;
 #[cfg(feature = "migrate")]
 pub(crate) use self::schema::migrate::{LOCK_TIMEOUT_OF_MIGRATION, begin_migration, migration_sql, waiting_migrations};
 pub use self::schema::migrations::{LATEST_VERSION, MIGRATIONS};
@@ -54,11 +50,10 @@ pub(crate) use self::schema::reindex::{
 #[cfg(feature = "testing")]
 pub(crate) use self::schema::scratch::{
     create_database, create_schema, drop_database, drop_schema, end_connections, left_behind, may_create_databases,
+    shift_times,
 };
-#[cfg(feature = "testing")]
-pub(crate) use self::schema::shift::shift_times;
 pub(crate) use self::select::{count, last_id, list, matching_ids};
-pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id};
+pub(crate) use self::single_reads::{database_time, deletes_completed, final_jobs, holder, job_by_id, parents_of};
 pub(crate) use self::statements::Statements;
 pub(crate) use self::transaction::{
     begin_limited, begin_look_up, begin_read_committed, begin_savepoint, commit, end_savepoint, has_open_transaction,

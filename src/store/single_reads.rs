@@ -1,5 +1,7 @@
-//! Single reads: a job by its id, the final ones of some jobs, the holder of a key, the database's time.
+//! Single reads: a job by its id, the final ones of some jobs, parents, the holder of a key, the database's time.
+use std::collections::HashMap;
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -7,8 +9,10 @@ use uuid::Uuid;
 use super::row::job_row;
 use super::{Statements, query};
 use crate::error::Result;
-use crate::words::ident::JobId;
+use crate::words::after::JobParent;
+use crate::words::ident::{JobId, Kind};
 use crate::words::job::JobRow;
+use crate::words::state::JobState;
 
 /// One job, if it exists.
 pub(crate) async fn job_by_id(
@@ -59,4 +63,34 @@ pub(crate) async fn deletes_completed(
 ) -> Result<bool> {
     let row = query(&statements.deletes_completed).bind(queue).fetch_one(connection).await?;
     Ok(row.try_get("deletes_completed")?)
+}
+
+/// The jobs that these jobs run after, by the ids of the children.
+pub(crate) async fn parents_of(
+    connection: &mut PgConnection,
+    statements: &Statements,
+    ids: &[JobId],
+) -> Result<HashMap<JobId, Vec<JobParent>>> {
+    let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
+    let rows = query(&statements.parents_of).bind(ids).fetch_all(connection).await?;
+    let mut parents: HashMap<_, Vec<_>> = HashMap::new();
+    for row in &rows {
+        parents.entry(JobId::from(row.try_get::<Uuid, _>("child")?)).or_default().push(JobParent {
+            id: job_id(row)?,
+            kind: row.try_get::<Option<&str>, _>("kind")?.map(Kind::from_stored),
+            state: state(row, "state")?,
+            condition: row.try_get::<&str, _>("condition")?.parse()?,
+            outcome: state(row, "outcome")?,
+            output: row.try_get("output")?,
+        });
+    }
+    Ok(parents)
+}
+
+fn job_id(row: &PgRow) -> Result<JobId> {
+    Ok(JobId::from(row.try_get::<Uuid, _>("id")?))
+}
+
+fn state(row: &PgRow, column: &str) -> Result<Option<JobState>> {
+    Ok(row.try_get::<Option<&str>, _>(column)?.map(str::parse).transpose()?)
 }

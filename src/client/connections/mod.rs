@@ -3,7 +3,6 @@
 pub(super) mod connection;
 pub(super) mod look_up;
 pub(crate) mod own_connections;
-pub(crate) mod ping;
 pub(super) mod place_guard;
 pub(crate) mod pooled_connection;
 pub(super) mod schema_check;

@@ -10,7 +10,7 @@ use sqlx::{PgPool, Postgres};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-use super::ping::lives;
+use super::time_limit::lives;
 use super::time_limit::{CHECK_TIMEOUT, is_missing};
 use crate::error::{Error, Result};
 
@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct PooledConnection {
     connection: Option<PoolConnection<Postgres>>,
-    /// Whether the pool [checks what is given back](super::ping::checking_returns) itself.
+    /// Whether the pool [checks what is given back](super::time_limit::checking_returns) itself.
     is_checked: bool,
     /// Whether it does not go back.
     is_at_fault: bool,

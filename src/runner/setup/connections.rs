@@ -30,7 +30,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::connections::own_connections::OwnConnections;
-use crate::client::connections::{ping, time_limit};
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::store::{self, Pooling, Statements};
 
@@ -144,7 +144,8 @@ impl Connections {
         let latest = || lock(&self.idle).pop();
         let check_timeout = time_limit::CHECK_TIMEOUT.min(self.timeout / 4);
         while let Some(Idle { mut connection, opened_at, answered_at, has_failed }) = latest() {
-            if (answered_at.elapsed() < FRESH && !has_failed) || ping::lives(&mut connection, check_timeout).await {
+            if (answered_at.elapsed() < FRESH && !has_failed) || time_limit::lives(&mut connection, check_timeout).await
+            {
                 return Ok((connection, opened_at));
             }
         }

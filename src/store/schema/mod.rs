@@ -8,5 +8,3 @@ pub(super) mod pooling;
 pub(super) mod reindex;
 #[cfg(feature = "testing")]
 pub(super) mod scratch;
-#[cfg(feature = "testing")]
-pub(super) mod shift;

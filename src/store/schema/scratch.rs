@@ -1,9 +1,12 @@
-//! Databases and schemas of tests. Their names have only letters, digits and underscores, so they can be spliced.
+//! Databases and schemas of tests, and their simulated time. Their names have only letters, digits and underscores, so they can be
+//! spliced.
 
-use sqlx::{AssertSqlSafe, PgConnection, Row};
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::{Statements, query};
+use crate::store::{Statements, interval, query};
 
 /// Creates a database, as a copy of another where one is given. No session may be connected to the original.
 pub(crate) async fn create_database(connection: &mut PgConnection, name: &str, template: Option<&str>) -> Result<()> {
@@ -53,5 +56,22 @@ pub(crate) async fn end_connections(
 
 async fn execute(connection: &mut PgConnection, statement: String) -> Result<()> {
     sqlx::query(AssertSqlSafe(statement)).execute(connection).await?;
+    Ok(())
+}
+
+/// Moves every time in the schema back, and the windows of later keys ahead, in one transaction.
+pub(crate) async fn shift_times(connection: &mut PgConnection, statements: &Statements, by: Duration) -> Result<()> {
+    let mut transaction = connection.begin().await?;
+    // A transaction that a test left open must cause an error, not a hanging test.
+    sqlx::query("SET LOCAL lock_timeout = '10s'").execute(&mut *transaction).await?;
+    let rows = query(&statements.time_shifts).bind(statements.schema().as_str()).fetch_all(&mut transaction).await?;
+    for row in &rows {
+        let statement: String = row.try_get("statement")?;
+        sqlx::query(AssertSqlSafe(statement)).bind(interval(by)).execute(&mut *transaction).await?;
+    }
+    let window = query(&statements.window_shift).bind(interval(by)).fetch_one(&mut transaction).await?;
+    let statement: String = window.try_get("statement")?;
+    sqlx::query(AssertSqlSafe(statement)).execute(&mut *transaction).await?;
+    transaction.commit().await?;
     Ok(())
 }
