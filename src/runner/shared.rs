@@ -17,12 +17,12 @@ use super::recording::result::Ended;
 use super::runs::Runs;
 use super::setup::connections::Connections;
 use super::telemetry::Telemetry;
-use super::working::panics::catch;
 use crate::client::Client;
 use crate::error::Result;
 use crate::store::{RunResult, Statements, Verdict};
 use crate::words::ident::QueueName;
 use crate::words::retry::RetryPolicy;
+use crate::worker::panics::catch;
 use crate::worker::{Registry, Reports, States};
 
 /// The parts of a runner that its tasks share.

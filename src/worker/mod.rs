@@ -7,6 +7,7 @@ mod batch;
 mod batch_worker;
 mod middleware;
 mod options;
+pub(crate) mod panics;
 mod progress;
 mod registry;
 mod running_job;

@@ -102,7 +102,7 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
     database.start(runner.batch_worker(Batching::up_to(3).within(MINUTE), work)).await;
     GATE.begun(1).await;
-    // The first attempt is the leader, which polls the work.
+    // The job with which the batch began.
     database.client.cancel([ids[0]]).await.unwrap();
     // Its slot is free, and a job that comes now starts another batch.
     let next = database.client.insert(Task { n: 9 }).await.unwrap().id();
@@ -117,12 +117,23 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
 #[support::test]
 async fn each_job_of_a_batch_that_takes_too_long_has_failed(database: Database) {
     insert(&database, 3).await;
-    let work = async |_: Vec<RunningJob<Task>>| std::future::pending::<()>().await;
+    static IS_DROPPED: AtomicBool = AtomicBool::new(false);
+    struct Dropped;
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            IS_DROPPED.store(true, Ordering::Relaxed);
+        }
+    }
+    let work = async |_: Vec<RunningJob<Task>>| {
+        let _dropped = Dropped;
+        std::future::pending::<()>().await;
+    };
     let options = WorkerOptions::new().timeout(Duration::from_millis(200));
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
     database.start(runner.batch_worker_with(Batching::up_to(3).within(MINUTE), work, options)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE errors -> 0 ->> 'code' = 'timed_out'", 3).await;
     assert_eq!(count(&database, "state = 'retryable' AND attempt = 1").await, 3);
+    eventually!(IS_DROPPED.load(Ordering::Relaxed), "the work goes on without its jobs");
 }
 
 #[tokio::test]

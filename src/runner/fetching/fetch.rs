@@ -13,12 +13,12 @@ use crate::runner::life::lease::RunnerLease;
 use crate::runner::recording::result::Ended;
 use crate::runner::shared::Shared;
 use crate::runner::working::executor;
-use crate::runner::working::panics::wait_after;
 use crate::store::{
     self, Demand, FetchPlan, Fetched, GroupVisit, Position, QueueDemand, RunResult, StoredError, SuspectLimit,
     Unreadable, Verdict,
 };
 use crate::worker::Stop;
+use crate::worker::panics::wait_after;
 
 /// From this number of jobs on, a fetch sends two statements at once.
 const ENOUGH_FOR_TWO: usize = 1_000;

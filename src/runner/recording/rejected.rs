@@ -3,8 +3,8 @@
 use super::result::Ended;
 use crate::error::Error;
 use crate::runner::shared::Workers;
-use crate::runner::working::panics::wait_after;
 use crate::store::{StoredError, Verdict};
+use crate::worker::panics::wait_after;
 
 /// How the error begins that takes the place of a result that could not be stored.
 const NOT_STORED: &str = "the result could not be stored";

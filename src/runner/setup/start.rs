@@ -29,9 +29,10 @@ use crate::runner::recording::result::Ended;
 use crate::runner::runs::Runs;
 use crate::runner::shared::{PollSettings, Shared, Signals, Tasks, Workers};
 use crate::runner::telemetry::Telemetry;
-use crate::runner::working::{panics, progress};
+use crate::runner::working::progress;
 use crate::store::RunnerRow;
 use crate::words::ident::QueueName;
+use crate::worker::panics;
 
 /// The most bytes of an application's version that are stored.
 const MAX_VERSION_BYTES: usize = 200;

@@ -9,7 +9,6 @@ use std::time::Instant;
 
 use tracing::Instrument;
 
-use super::panics::wait_after;
 use super::work::work;
 use crate::runner::fetching::slots::UnstartedJob;
 use crate::runner::life::lease::RunnerLease;
@@ -18,6 +17,7 @@ use crate::runner::shared::Shared;
 use crate::runner::telemetry::{self, JobTelemetry};
 use crate::store::{RunResult, StoredError, Verdict};
 use crate::words::job::JobRow;
+use crate::worker::panics::wait_after;
 use crate::worker::{Attempt, StopReason};
 
 /// Fills free slots with the jobs that wait for them, in every queue.

@@ -13,13 +13,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::panics::{catch, wait_after};
 use crate::error::with_causes;
 use crate::store::{Hold, StoredError, Verdict};
 use crate::words::attempt_error::limited;
 use crate::words::job_error::ErrorDetails;
 use crate::words::outcome::{BoxError, Outcome};
 use crate::words::retry::RetryPolicy;
+use crate::worker::panics::{catch, wait_after};
 use crate::worker::{Attempt, StopReason};
 
 /// The error of a result that counts only if the transaction of [`RunningJob::complete_in`] did not commit.

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::panics::catch;
 use super::verdict::{Judge, WorkEnd};
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Workers;
 use crate::store::Verdict;
-use crate::worker::{self, Attempt, StopReason};
+use crate::worker::panics::{catch, catching};
+use crate::worker::{Attempt, StopReason};
 
 /// Runs the worker and says what becomes of the job.
 pub(in crate::runner) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<Attempt>) -> Verdict {
@@ -39,7 +39,13 @@ pub(in crate::runner) async fn work(workers: &Workers, lease: &RunnerLease, atte
             timeout = begun.timeout.or(workers.timeout);
             error_type = begun.error_type;
             let limits = TimeLimits { timeout, grace: workers.stop_grace };
-            run(catching(begun.work), lease, attempt, limits).await
+            let work = async {
+                match catching(begun.work).await {
+                    Ok(returned) => WorkEnd::Returned(returned),
+                    Err(panic) => WorkEnd::Panicked(panic),
+                }
+            };
+            run(work, lease, attempt, limits).await
         }
         Err(panic) => WorkEnd::Panicked(panic),
     };
@@ -101,14 +107,4 @@ async fn over(timeout: Option<Duration>, attempt: &Attempt) -> StopReason {
         None => pending().await,
     }
     attempt.stop.request(StopReason::TimedOut)
-}
-
-/// Runs the worker, and catches its panic.
-async fn catching(mut work: worker::WorkFuture<'_>) -> WorkEnd {
-    // After a panic the future is dropped and never polled again.
-    poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
-        Ok(poll) => poll.map(WorkEnd::Returned),
-        Err(panic) => Poll::Ready(WorkEnd::Panicked(panic)),
-    })
-    .await
 }

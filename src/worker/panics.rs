@@ -9,8 +9,11 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::pin::Pin;
 use std::sync::Once;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::words::retry::RetryPolicy;
@@ -27,7 +30,7 @@ struct SeenPanic {
 }
 
 /// Installs the hook, once a process.
-pub(in crate::runner) fn remember_places() {
+pub(crate) fn remember_places() {
     static INSTALL: Once = Once::new();
     INSTALL.call_once(|| std::panic::set_hook(before(std::panic::take_hook())));
 }
@@ -52,14 +55,24 @@ fn remember(info: &PanicHookInfo<'_>) {
 }
 
 /// Runs a part of a worker. A panic in it is an error with its text.
-pub(in crate::runner) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch<T>(part: impl FnOnce() -> T) -> Result<T, String> {
     let _watch = Watch::begin();
     catch_unwind(AssertUnwindSafe(part)).map_err(|panic| text(panic.as_ref()))
 }
 
+/// Polls a future of a worker to its end. A panic in it is an error with its text.
+pub(crate) async fn catching<T>(mut work: Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Result<T, String> {
+    // After a panic the future is dropped and never polled again.
+    poll_fn(move |context| match catch(|| work.as_mut().poll(context)) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}
+
 /// How long a job waits after an attempt, as the policy says: that may be the application's code as well. The default
 /// policy stands in for one that panics.
-pub(in crate::runner) fn wait_after(policy: RetryPolicy, attempt: u16) -> Duration {
+pub(crate) fn wait_after(policy: RetryPolicy, attempt: u16) -> Duration {
     catch(|| policy.wait_after(attempt)).unwrap_or_else(|panic| {
         tracing::error!(attempt, panic, "a retry policy panicked: the default one is used");
         RetryPolicy::default().wait_after(attempt)
@@ -117,7 +130,7 @@ mod tests {
         let line = line!() + 1;
         let text = text_of(|| panic!("unlucky {}", 13));
         assert_eq!(text, format!("panicked at {}:{line}:31: unlucky 13", file!()));
-        assert!(text_of(|| std::panic::panic_any(7)).starts_with("panicked at src/runner/working/panics.rs:"));
+        assert!(text_of(|| std::panic::panic_any(7)).starts_with("panicked at src/worker/panics.rs:"));
     }
 
     #[test]
