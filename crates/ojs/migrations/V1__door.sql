@@ -20,13 +20,13 @@ CREATE TABLE /* door */workflow (
     kind text COLLATE "C" NOT NULL CHECK (kind IN ('chain', 'group', 'batch', 'graph')),
     name text,
     parts jsonb NOT NULL,
+    jobs uuid[] NOT NULL,
     state text COLLATE "C" NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'completed', 'failed', 'cancelled')),
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    ended_at timestamptz,
-    after jsonb NOT NULL
+    ended_at timestamptz
 );
 COMMENT ON TABLE /* door */workflow IS 'The workflows. Their jobs wait for each other in uniqueue''s schema.';
-COMMENT ON COLUMN /* door */workflow.parts IS 'One object for each job: its id, its role and its name in the workflow.';
-COMMENT ON COLUMN /* door */workflow.after IS 'For each job of parts the places of the jobs that it runs after.';
+COMMENT ON COLUMN /* door */workflow.parts IS 'One object for each step: its name, its role, and its place in the column jobs or its own parts.';
+COMMENT ON COLUMN /* door */workflow.jobs IS 'The ids of its jobs. One job can stand for several steps.';
 COMMENT ON COLUMN /* door */workflow.state IS 'The state that was noted last. The state of a running workflow is computed from its jobs.';
 CREATE INDEX workflow_running ON /* door */workflow (id) WHERE state = 'running';

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::shape::Shape;
-
 /// The name of the member.
 pub(crate) const MEMBER: &str = "ojs.door";
 
@@ -35,9 +33,39 @@ pub(crate) struct Details {
     /// The workflow that the job belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) workflow: Option<Uuid>,
-    /// How the results of the jobs that it ran after are nested, where some of them come from a workflow in its workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) parents: Option<Vec<Shape>>,
+    /// The results that it gets, of jobs that it ran after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parents: Vec<Results>,
+}
+
+/// The result of a step that a job ran after: that of one job, or those of the jobs of a workflow in the workflow.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Results {
+    /// The place of the job in the workflow.
+    Job(usize),
+    Workflow(Vec<Results>),
+}
+
+impl Results {
+    /// The places of its jobs, in order.
+    pub(crate) fn places(&self) -> Vec<usize> {
+        match self {
+            Self::Job(place) => vec![*place],
+            Self::Workflow(steps) => steps.iter().flat_map(Self::places).collect(),
+        }
+    }
+
+    /// The results of its jobs. Those of a workflow are an object by the places of its steps.
+    pub(crate) fn fill(&self, result: &impl Fn(usize) -> Value) -> Value {
+        match self {
+            Self::Job(place) => result(*place),
+            Self::Workflow(steps) => {
+                let filled = steps.iter().enumerate().map(|(place, step)| (place.to_string(), step.fill(result)));
+                Value::Object(filled.collect())
+            }
+        }
+    }
 }
 
 impl Details {

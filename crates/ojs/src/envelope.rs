@@ -6,13 +6,12 @@ use uniqueue::{JobId, MAX_NAME_BYTES, NewJob, UniquePolicy};
 use uniqueue_admin::Given;
 use uuid::{Uuid, Variant};
 
-use crate::details::{Details, MEMBER};
+use crate::details::{Details, MEMBER, Results};
 use crate::exact::{self, Exact};
 use crate::fields::{Fields, wrong};
 use crate::problem::Problem;
 use crate::rate_limit::QueueRate;
 use crate::retry::RetryPolicy;
-use crate::shape::Shape;
 use crate::times;
 
 /// The members that this version of OJS knows, at the top of a document. Members that the server sets are ignored.
@@ -81,7 +80,7 @@ pub(crate) struct OfWorkflow<'a> {
     /// The options of the workflow.
     pub(crate) options: Option<&'a Map<String, Value>>,
     /// See [`Details::parents`].
-    pub(crate) parents: Option<Vec<Shape>>,
+    pub(crate) parents: Vec<Results>,
 }
 
 /// Reads a document.
@@ -93,7 +92,7 @@ pub(crate) fn read(document: &Map<String, Value>) -> Result<Envelope, Problem> {
 pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow<'_>>) -> Result<Envelope, Problem> {
     let (defaults, workflow, parents) = match workflow {
         Some(OfWorkflow { id, options, parents }) => (options, Some(id), parents),
-        None => (None, None, None),
+        None => (None, None, Vec::new()),
     };
     let fields = Fields::new(document, defaults)?;
     let kind = kind(document)?;

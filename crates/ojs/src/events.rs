@@ -14,12 +14,9 @@ use crate::door::Door;
 use crate::paging::read_limit;
 use crate::problem::Problem;
 use crate::state::state_name;
-use crate::store::{EventJob, JobProgress, Workflow};
+use crate::store::{EventJob, JobProgress, NEWEST_BUT, Workflow};
 use crate::times::text;
 use crate::workflow;
-
-/// The most workflows whose events are looked through.
-const WORKFLOWS: i64 = 100;
 
 /// The query of the list.
 #[derive(Debug, Deserialize)]
@@ -133,7 +130,7 @@ fn events_of_job(row: &EventJob) -> Vec<Event> {
 /// The events of the newest workflows. The end of one that has just ended is noted.
 async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
     let store = door.store.reading(&door.reads);
-    let loaded = workflow::load_all(&store, store.newest_workflows(WORKFLOWS).await?).await?;
+    let loaded = workflow::load_all(&store, store.workflows(&store.pool, NEWEST_BUT, &[]).await?).await?;
     Ok(loaded.iter().flat_map(|(workflow, began)| events_of_workflow(workflow, *began)).collect())
 }
 

@@ -63,6 +63,13 @@ pub(crate) fn text<'a>(name: &str, given: Option<&'a Value>) -> Result<Option<&'
     typed(name, "a string", given, exact::text)
 }
 
+/// A whole number from 1 to a limit.
+pub(crate) fn whole(name: &str, most: u32, given: &Value) -> Result<u32, Problem> {
+    let number =
+        given.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| wrong(name, &format!("a whole number from 1 to {most}"), given))
+}
+
 /// The member of a document that is an object, if it is there.
 pub(crate) fn object<'a>(
     document: &'a Map<String, Value>,

@@ -39,7 +39,6 @@ mod queues;
 mod rate_limit;
 mod reservations;
 mod retry;
-mod shape;
 mod show;
 mod state;
 mod store;

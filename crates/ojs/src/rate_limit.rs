@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use uniqueue::{Client, QueueChanges, Rate, Result};
 
-use crate::fields::wrong;
+use crate::fields::{whole, wrong};
 use crate::problem::Problem;
 use crate::times;
 
@@ -28,12 +28,9 @@ impl QueueRate {
 
     /// Reads `{"max_per_second": 5}` or `{"limit": 100, "period": "PT1M"}`.
     pub(crate) fn read(queue: &str, document: &Map<String, Value>) -> std::result::Result<Self, Problem> {
-        let count = |name: &str| match document.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64().and_then(|count| u32::try_from(count).ok()) {
-                Some(count @ 1..=1_000_000) => Ok(Some(count)),
-                _ => Err(wrong(&format!("rate_limit.{name}"), "a whole number from 1 to 1000000", value)),
-            },
+        let count = |name: &str| {
+            let given = document.get(name).filter(|given| !given.is_null());
+            given.map(|given| whole(&format!("rate_limit.{name}"), 1_000_000, given)).transpose()
         };
         if let Some(name) = document.keys().find(|name| !["max_per_second", "limit", "period"].contains(&name.as_str()))
         {

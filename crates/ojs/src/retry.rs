@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use uniqueue::period::LONGEST;
 
 use crate::exact::{self, Exact};
 use crate::problem::Problem;
@@ -36,72 +37,45 @@ pub(crate) struct RetryPolicy {
 impl RetryPolicy {
     /// Reads a policy. Each error names its member.
     pub(crate) fn read(document: &Map<String, Value>) -> Result<Self, Problem> {
-        let refuse = |name: &str, must_be: &str, given: &Value| {
-            Problem::unprocessable(format!("invalid retry.{name}: must be {must_be}: {}", Exact(given)))
-                .detail("field", format!("retry.{name}"))
-        };
-        let given = |name: &str| document.get(name).filter(|value| !value.is_null());
-        let length = |name: &str, default: Duration| match given(name) {
-            Some(value) => value
-                .as_str()
-                .and_then(times::read_length)
-                .ok_or_else(|| refuse(name, "an ISO 8601 duration such as PT1S, without months and years", value)),
-            None => match given(&format!("{name}_ms")) {
-                Some(value) => value
-                    .as_u64()
-                    .filter(|millis| *millis <= 3_155_760_000_000)
-                    .map(Duration::from_millis)
-                    .ok_or_else(|| {
-                        refuse(&format!("{name}_ms"), "a whole number of milliseconds, at most a hundred years", value)
-                    }),
-                None => Ok(default),
-            },
-        };
-        let max_attempts = match given("max_attempts") {
-            None => DEFAULT_ATTEMPTS,
-            Some(value) => match value.as_u64().and_then(|count| u16::try_from(count).ok()) {
-                // 0 means no retry, and so does 1.
-                Some(count) if count <= 32_767 => count.max(1),
-                _ => return Err(refuse("max_attempts", "0 to 32767", value)),
-            },
-        };
-        let coefficient = match given("backoff_coefficient") {
-            None => 2.0,
-            Some(value) => match exact::double(value) {
-                Some(coefficient) if (1.0..=1_000_000.0).contains(&coefficient) => coefficient,
-                _ => return Err(refuse("backoff_coefficient", "a number from 1 to 1000000", value)),
-            },
-        };
-        let growth = match given("backoff_strategy") {
-            None => Growth::Exponential,
-            Some(value) => match value.as_str() {
-                Some("none" | "constant") => Growth::None,
-                Some("linear") => Growth::Linear,
-                Some("exponential") => Growth::Exponential,
-                Some("polynomial") => Growth::Polynomial,
-                _ => {
-                    return Err(refuse("backoff_strategy", "none, constant, linear, exponential or polynomial", value));
-                }
-            },
-        };
-        let has_jitter = match given("jitter") {
-            None => true,
-            Some(value) => value.as_bool().ok_or_else(|| refuse("jitter", "true or false", value))?,
-        };
-        let permanent_errors = match given("non_retryable_errors") {
-            None => Vec::new(),
-            Some(value) => {
-                exact::texts(value).ok_or_else(|| refuse("non_retryable_errors", "an array of strings", value))?
+        let length = |name: &str, default: Duration| -> Result<Duration, Problem> {
+            let must_be = "an ISO 8601 duration such as PT1S, without months and years";
+            let iso = member(document, name, must_be, |value| times::read_length(value.as_str()?))?;
+            let must_be = "a whole number of milliseconds, at most a hundred years";
+            let millis = |value: &Value| value.as_u64().map(Duration::from_millis).filter(|length| *length <= LONGEST);
+            match iso {
+                Some(length) => Ok(length),
+                None => Ok(member(document, &format!("{name}_ms"), must_be, millis)?.unwrap_or(default)),
             }
         };
-        if let Some(value) = given("on_exhaustion")
-            && !matches!(value.as_str(), Some("discard" | "dead_letter"))
-        {
-            return Err(refuse("on_exhaustion", "discard or dead_letter", value));
-        }
-        let first = length("initial_interval", Duration::from_secs(1))?;
-        let longest = length("max_interval", Duration::from_secs(300))?;
-        Ok(Self { max_attempts, first, coefficient, longest, has_jitter, growth, permanent_errors })
+        // 0 means no retry, and so does 1.
+        let attempts = |value: &Value| u16::try_from(value.as_u64()?).ok().filter(|count| *count <= 32_767);
+        let coefficient =
+            |value: &Value| exact::double(value).filter(|coefficient| (1.0..=1_000_000.0).contains(coefficient));
+        let growth = |value: &Value| match value.as_str()? {
+            "none" | "constant" => Some(Growth::None),
+            "linear" => Some(Growth::Linear),
+            "exponential" => Some(Growth::Exponential),
+            "polynomial" => Some(Growth::Polynomial),
+            _ => None,
+        };
+        let strategies = "none, constant, linear, exponential or polynomial";
+        let on_exhaustion = |value: &Value| ["discard", "dead_letter"].contains(&value.as_str()?).then_some(());
+        let max_attempts = member(document, "max_attempts", "0 to 32767", attempts)?.unwrap_or(DEFAULT_ATTEMPTS).max(1);
+        let coefficient =
+            member(document, "backoff_coefficient", "a number from 1 to 1000000", coefficient)?.unwrap_or(2.0);
+        let growth = member(document, "backoff_strategy", strategies, growth)?.unwrap_or(Growth::Exponential);
+        let has_jitter = member(document, "jitter", "true or false", Value::as_bool)?.unwrap_or(true);
+        let permanent_errors = member(document, "non_retryable_errors", "an array of strings", exact::texts)?;
+        member(document, "on_exhaustion", "discard or dead_letter", on_exhaustion)?;
+        Ok(Self {
+            max_attempts,
+            first: length("initial_interval", Duration::from_secs(1))?,
+            coefficient,
+            longest: length("max_interval", Duration::from_secs(300))?,
+            has_jitter,
+            growth,
+            permanent_errors: permanent_errors.unwrap_or_default(),
+        })
     }
 
     /// The wait after a failed attempt, counted from 1.
@@ -126,6 +100,20 @@ impl RetryPolicy {
             _ => names.contains(&pattern.as_str()),
         })
     }
+}
+
+/// A member of a policy, unless it is null.
+fn member<T>(
+    document: &Map<String, Value>,
+    name: &str,
+    must_be: &str,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    let Some(given) = document.get(name).filter(|value| !value.is_null()) else { return Ok(None) };
+    read(given).map(Some).ok_or_else(|| {
+        Problem::unprocessable(format!("invalid retry.{name}: must be {must_be}: {}", Exact(given)))
+            .detail("field", format!("retry.{name}"))
+    })
 }
 
 #[cfg(test)]

@@ -16,14 +16,14 @@ use crate::details::Details;
 use crate::door::Door;
 use crate::envelope::known_id;
 use crate::exact;
-use crate::fields::{Fields, text, wrong};
+use crate::fields::{Fields, text, whole, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
 use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
 use crate::{parents, show, state, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
-const MOST: u64 = 1_000;
+const MOST: u32 = 1_000;
 
 /// `POST /workers/fetch`
 pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
@@ -31,13 +31,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     // A fetch without a name takes reports of any worker.
     let named = worker(fields)?.map(str::to_owned);
     let queues = names(&body, "queues", 1)?;
-    let count = match fields.get("count") {
-        None => 1,
-        Some(count) => match count.as_u64().and_then(|count| u32::try_from(count).ok()) {
-            Some(count) if (1..=MOST).contains(&u64::from(count)) => count,
-            _ => return Err(wrong("count", "a whole number from 1 to 1000", count)),
-        },
-    };
+    let count = fields.get("count").map_or(Ok(1), |count| whole("count", MOST, count))?;
     let asked = fields.length("visibility_timeout_ms", "visibility_timeout")?;
     // In one transaction, so that no job is fetched whose parents cannot be read.
     let mut tx = door.client.pool().begin().await?;
@@ -228,30 +222,30 @@ pub(crate) async fn direct(
         Some(state @ ("quiet" | "terminate")) => Some(state),
         _ => return Err(wrong("state", "running, quiet or terminate", &given)),
     };
-    if worker.is_empty() || worker.len() > 128 {
-        return Err(wrong("worker", "a name of 1 to 128 bytes", &json!(worker)));
-    }
+    check_worker("worker", &worker)?;
     door.store.set_directive(&worker, state).await?;
     Ok(Answer::ok(json!({ "worker_id": worker, "state": given })))
 }
 
 /// The worker that a request names.
 fn worker<'a>(fields: Fields<'a>) -> Result<Option<&'a str>, Problem> {
-    match fields.text("worker_id")? {
-        Some(worker) if worker.is_empty() || worker.len() > 128 => {
-            Err(wrong("worker_id", "a name of 1 to 128 bytes", &json!(worker)))
-        }
-        worker => Ok(worker),
+    let worker = fields.text("worker_id")?;
+    worker.map(|worker| check_worker("worker_id", worker)).transpose()
+}
+
+fn check_worker<'a>(field: &str, worker: &'a str) -> Result<&'a str, Problem> {
+    match worker.len() {
+        1..=128 => Ok(worker),
+        _ => Err(wrong(field, "a name of 1 to 128 bytes", &json!(worker))),
     }
 }
 
 /// An array of texts in a body.
 fn names(body: &Map<String, Value>, name: &str, least: usize) -> Result<Vec<String>, Problem> {
     let given = body.get(name).unwrap_or(&Value::Null);
-    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
     match exact::texts(given) {
-        Some(names) if (least..=most).contains(&names.len()) => Ok(names),
+        Some(names) if (least..=MOST as usize).contains(&names.len()) => Ok(names),
         None if given.is_null() && least == 0 => Ok(Vec::new()),
-        _ => Err(wrong(name, &format!("an array of {least} to {most} strings"), given)),
+        _ => Err(wrong(name, &format!("an array of {least} to {MOST} strings"), given)),
     }
 }

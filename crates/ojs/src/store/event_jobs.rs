@@ -6,7 +6,7 @@ use serde::Deserialize;
 use time::OffsetDateTime;
 use uniqueue::{AttemptError, JobId, JobState};
 
-use super::{Store, read_all};
+use super::{Store, read_all, uuids};
 
 /// Of the newest 10,000 jobs the newest 1,000 of these queues ($1). They are found by the primary key.
 const NEWEST: &str = "
@@ -75,8 +75,7 @@ impl Store {
 
     /// How far these jobs are, as far as they exist.
     pub(crate) async fn progress_of(&self, jobs: &[JobId]) -> sqlx::Result<HashMap<JobId, JobProgress>> {
-        let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
-        let rows = read_all(&self.pool, sqlx::query_scalar(self.sql(PROGRESS)).bind(ids)).await?;
+        let rows = read_all(&self.pool, sqlx::query_scalar(self.sql(PROGRESS)).bind(uuids(jobs))).await?;
         Ok(rows.into_iter().collect())
     }
 }

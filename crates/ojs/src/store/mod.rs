@@ -13,10 +13,11 @@ use sqlx::query::QueryScalar;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, PgExecutor, PgPool, Postgres, SqlSafeStr, SqlStr};
 use time::OffsetDateTime;
-use uniqueue::{Client, Result, SchemaName};
+use uniqueue::{Client, JobId, Result, SchemaName};
+use uuid::Uuid;
 
 pub(crate) use self::event_jobs::{EventJob, JobProgress};
-pub(crate) use self::workflows::Workflow;
+pub(crate) use self::workflows::{NEWEST_BUT, OF_IDS, RUNNING_AFTER, Workflow};
 
 /// The door's own tables. A transaction-scoped lock lets one of several processes create them.
 const TABLES: &str = include_str!("../../migrations/V1__door.sql");
@@ -111,6 +112,10 @@ async fn read_all<T: DeserializeOwned + Send + Unpin + 'static>(
     statement: QueryScalar<'_, Postgres, Json<T>, PgArguments>,
 ) -> sqlx::Result<Vec<T>> {
     Ok(statement.fetch_all(executor).await?.into_iter().map(|Json(row)| row).collect())
+}
+
+fn uuids(jobs: &[JobId]) -> Vec<Uuid> {
+    jobs.iter().map(|job| job.as_uuid()).collect()
 }
 
 /// Whether the tables of the door exist. It reads the catalogs: names that the session has cached can be older than the lock.

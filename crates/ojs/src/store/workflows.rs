@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use uniqueue::JobId;
 use uuid::Uuid;
 
-use super::{Store, read_all};
+use super::{Store, read_all, uuids};
 use crate::workflow::Part;
 
 /// A workflow as it is stored.
@@ -19,14 +19,23 @@ pub(crate) struct Workflow {
     pub(crate) kind: String,
     pub(crate) name: Option<String>,
     pub(crate) parts: Vec<Part>,
-    /// For each job of the parts the places of the jobs that it runs after.
-    pub(crate) after: Vec<Vec<usize>>,
+    /// By their places.
+    pub(crate) jobs: Vec<JobId>,
     pub(crate) state: String,
     #[serde(with = "time::serde::rfc3339")]
     pub(crate) created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
     pub(crate) ended_at: Option<OffsetDateTime>,
 }
+
+/// The workflows with these ids ($1).
+pub(crate) const OF_IDS: &str = "w.id = ANY ($1)";
+
+/// Running workflows after the first of these ids. The order of ids is that of time.
+pub(crate) const RUNNING_AFTER: &str = "w.state = 'running' AND w.id > ($1::uuid[])[1] ORDER BY w.id LIMIT 500";
+
+/// The newest workflows but these, the newest first.
+pub(crate) const NEWEST_BUT: &str = "w.id <> ALL ($1) ORDER BY w.id DESC LIMIT 100";
 
 /// From these jobs ($1) each job that took the place of one of them, directly or not.
 const SUCCESSORS: &str = "
@@ -40,29 +49,22 @@ const SUCCESSORS: &str = "
 impl Store {
     /// Enters a new workflow.
     pub(crate) async fn add_workflow(&self, tx: &mut PgConnection, workflow: &Workflow) -> sqlx::Result<()> {
-        let Workflow { id, kind, name, parts, after, created_at, .. } = workflow;
+        let Workflow { id, kind, name, parts, jobs, created_at, .. } = workflow;
         let sql =
-            "INSERT INTO /* door */workflow (id, kind, name, parts, after, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
-        let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(Json(parts)).bind(Json(after));
+            "INSERT INTO /* door */workflow (id, kind, name, parts, jobs, created_at) VALUES ($1, $2, $3, $4, $5, $6)";
+        let adding = sqlx::query(self.sql(sql)).bind(id).bind(kind).bind(name).bind(Json(parts)).bind(uuids(jobs));
         adding.bind(created_at).execute(tx).await.map(drop)
     }
 
-    /// The workflows with these ids.
-    pub(crate) async fn workflows(&self, executor: impl PgExecutor<'_>, ids: &[Uuid]) -> sqlx::Result<Vec<Workflow>> {
-        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w WHERE w.id = ANY ($1)";
-        read_all(executor, sqlx::query_scalar(self.sql(sql)).bind(ids)).await
-    }
-
-    /// Running workflows in the order of their ids, which follow the time, after an id.
-    pub(crate) async fn running_workflows(&self, after: Uuid, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w WHERE w.state = 'running' AND w.id > $1 ORDER BY w.id LIMIT $2";
-        read_all(&self.pool, sqlx::query_scalar(self.sql(sql)).bind(after).bind(most)).await
-    }
-
-    /// The newest workflows first.
-    pub(crate) async fn newest_workflows(&self, most: i64) -> sqlx::Result<Vec<Workflow>> {
-        let sql = "SELECT to_jsonb(w) FROM /* door */workflow AS w ORDER BY w.id DESC LIMIT $1";
-        read_all(&self.pool, sqlx::query_scalar(self.sql(sql)).bind(most)).await
+    /// The workflows that one of the conditions above selects by these ids.
+    pub(crate) async fn workflows(
+        &self,
+        executor: impl PgExecutor<'_>,
+        which: &str,
+        ids: &[Uuid],
+    ) -> sqlx::Result<Vec<Workflow>> {
+        let sql = format!("SELECT to_jsonb(w) FROM /* door */workflow AS w WHERE {which}");
+        read_all(executor, sqlx::query_scalar(self.sql(&sql)).bind(ids)).await
     }
 
     /// Notes the end of a running workflow. Returns whether it ran.
@@ -78,8 +80,8 @@ impl Store {
         connection: &mut PgConnection,
         jobs: &[JobId],
     ) -> sqlx::Result<HashMap<JobId, Vec<JobId>>> {
-        let ids: Vec<_> = jobs.iter().map(|job| job.as_uuid()).collect();
-        let rows: Vec<(Uuid, Uuid)> = sqlx::query_as(self.sql(SUCCESSORS)).bind(ids).fetch_all(connection).await?;
+        let rows: Vec<(Uuid, Uuid)> =
+            sqlx::query_as(self.sql(SUCCESSORS)).bind(uuids(jobs)).fetch_all(connection).await?;
         let mut successors = HashMap::<_, Vec<_>>::new();
         for (replaced, by) in rows {
             successors.entry(JobId::from(replaced)).or_default().push(JobId::from(by));

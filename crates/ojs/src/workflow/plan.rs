@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
-use uniqueue::{AfterCondition, NewJob};
+use uniqueue::AfterCondition;
 use uuid::Uuid;
 
-use super::state::{Part, Role};
+use super::state::{Part, Work};
+use crate::details::Results;
 use crate::envelope::{self, Envelope, OfWorkflow};
 use crate::fields::{object, wrong};
 use crate::jobs::documents;
 use crate::problem::Problem;
-use crate::shape::Shape;
 
 /// The most jobs of a workflow, and the most pairs of a job and a job that it runs after.
 const MOST: usize = 1_000;
@@ -22,88 +22,73 @@ const MOST_EDGES: usize = 10_000;
 const MOST_NESTED: usize = 5;
 
 /// The callbacks of a batch, with how its jobs must end.
-const CALLBACKS: [(&str, Role, AfterCondition); 3] = [
-    ("on_complete", Role::OnComplete, AfterCondition::Final),
-    ("on_success", Role::OnSuccess, AfterCondition::Completed),
-    ("on_failure", Role::OnFailure, AfterCondition::Failed),
+const CALLBACKS: [(&str, AfterCondition); 3] = [
+    ("on_complete", AfterCondition::Final),
+    ("on_success", AfterCondition::Completed),
+    ("on_failure", AfterCondition::Failed),
 ];
-
-/// The jobs that a job runs after, by their places, and how each must end.
-type Edges = Vec<(usize, AfterCondition)>;
 
 /// A workflow as it was asked for. The jobs come after all that they wait for.
 pub(crate) struct Plan {
     pub(super) kind: &'static str,
     pub(super) name: Option<String>,
-    envelopes: Vec<Envelope>,
-    /// The edges of each job.
-    edges: Vec<Edges>,
-    /// Their jobs are in the order of the envelopes.
     pub(super) parts: Vec<Part>,
+    /// Its jobs, by their places.
+    pub(super) envelopes: Vec<Envelope>,
 }
 
 /// Reads a workflow.
 pub(crate) fn read(body: &Map<String, Value>, id: Uuid) -> Result<Plan, Problem> {
     let name = body.get("name").and_then(Value::as_str).map(str::to_owned);
-    let mut reader = Reader { id, envelopes: Vec::new(), edges: Vec::new() };
-    let read = reader.workflow(body, Around { options: None, before: &Before::default(), depth: 1 })?;
-    let Reader { envelopes, edges, .. } = reader;
-    Ok(Plan { kind: read.kind, name, envelopes, edges, parts: read.parts })
+    let mut reader = Reader { id, envelopes: Vec::new(), edges: 0 };
+    let Read { kind, parts, .. } =
+        reader.workflow(body, Around { options: None, before: &Before::default(), depth: 1 })?;
+    Ok(Plan { kind, name, parts, envelopes: reader.envelopes })
 }
 
 /// The steps that a step waits for.
 #[derive(Clone, Default)]
 struct Before {
-    edges: Edges,
-    /// How the results of these jobs are nested.
-    shapes: Vec<Shape>,
+    /// The jobs that it runs after, by their places, and how each must end.
+    edges: Vec<(usize, AfterCondition)>,
+    /// The results that it gets.
+    results: Vec<Results>,
 }
 
 /// The end of a step.
 #[derive(Clone)]
 struct End {
-    /// The jobs that end last. The step has completed where all of them have.
-    jobs: Vec<usize>,
-    shape: Shape,
+    /// Of the jobs that end last. The step has completed where all of them have.
+    results: Results,
     /// Whether the completion of these jobs is that of the step.
     is_exact: bool,
 }
 
 impl Before {
-    /// Waits for one more step.
-    fn add(&mut self, end: &End) -> Result<(), Problem> {
-        end.check()?;
-        self.edges.extend(end.jobs.iter().map(|job| (*job, AfterCondition::Completed)));
-        self.shapes.push(end.shape.clone());
-        Ok(())
+    /// Waits for the completion of steps.
+    fn of<'e>(ends: impl IntoIterator<Item = &'e End>) -> Result<Self, Problem> {
+        let mut before = Self::default();
+        for end in ends {
+            end.check()?;
+            before.edges.extend(end.results.places().into_iter().map(|job| (job, AfterCondition::Completed)));
+            before.results.push(end.results.clone());
+        }
+        Ok(before)
     }
 
     /// Waits for the jobs of a batch, whose results are not nested. Where failed jobs are allowed, it waits also for the jobs
     /// that do not end last: a failed job cancels the jobs after it, while jobs beside it still run.
-    fn add_batch(&mut self, mut batch: Range<usize>, end: &End, condition: AfterCondition) -> Result<(), Problem> {
+    fn add_batch(&mut self, batch: Range<usize>, end: &End, condition: AfterCondition) -> Result<(), Problem> {
         end.check()?;
-        let shapes = match &end.shape {
-            Shape::Workflow(jobs) => jobs,
-            job => std::slice::from_ref(job),
-        };
-        if condition == AfterCondition::Completed {
-            self.edges.extend(end.jobs.iter().map(|job| (*job, condition)));
-            self.shapes.extend_from_slice(shapes);
-        } else {
-            let of = |job| if end.jobs.contains(&job) { condition } else { AfterCondition::Final };
-            self.edges.extend(batch.clone().map(|job| (job, of(job))));
-            self.shapes.extend(Shape::with_hidden(shapes, &mut batch, &mut end.jobs.iter().copied()));
-            self.shapes.extend(batch.map(|_| Shape::HIDDEN));
+        let last = end.results.places();
+        let of = |job| if last.contains(&job) { condition } else { AfterCondition::Final };
+        let awaited = batch.filter(|job| condition != AfterCondition::Completed || last.contains(job));
+        self.edges.extend(awaited.map(|job| (job, of(job))));
+        match &end.results {
+            Results::Workflow(jobs) => self.results.extend_from_slice(jobs),
+            job => self.results.push(job.clone()),
         }
         Ok(())
-    }
-
-    fn of<'e>(ends: impl IntoIterator<Item = &'e End>) -> Result<Self, Problem> {
-        let mut before = Self::default();
-        for end in ends {
-            before.add(end)?;
-        }
-        Ok(before)
     }
 }
 
@@ -112,8 +97,7 @@ impl End {
     fn of_all(ends: Vec<Self>) -> Self {
         Self {
             is_exact: ends.iter().all(|end| end.is_exact),
-            shape: Shape::Workflow(ends.iter().map(|end| end.shape.clone()).collect()),
-            jobs: ends.into_iter().flat_map(|end| end.jobs).collect(),
+            results: Results::Workflow(ends.into_iter().map(|end| end.results).collect()),
         }
     }
 
@@ -144,7 +128,8 @@ struct Reader {
     /// The id of the workflow.
     id: Uuid,
     envelopes: Vec<Envelope>,
-    edges: Vec<Edges>,
+    /// The number of pairs of a job and a job that it runs after.
+    edges: usize,
 }
 
 /// The surroundings of a workflow or a step.
@@ -185,7 +170,7 @@ impl Reader {
                 None => around.before.clone(),
             };
             let around = Around { before: &before, ..around };
-            let (part, end) = self.step(step, step_name(step, place), Role::Step, around)?;
+            let (part, end) = self.step(step, step_name(step, place), "step", around)?;
             parts.push(part);
             last = Some(end);
         }
@@ -196,7 +181,7 @@ impl Reader {
     fn group(&mut self, kind: &'static str, body: &Map<String, Value>, around: Around<'_>) -> Result<Read, Problem> {
         let (mut parts, mut ends) = (Vec::new(), Vec::new());
         for (place, job) in documents(body, "jobs", MOST)?.into_iter().enumerate() {
-            let (part, end) = self.step(job, step_name(job, place), Role::Job, around)?;
+            let (part, end) = self.step(job, step_name(job, place), "job", around)?;
             parts.push(part);
             ends.push(end);
         }
@@ -210,17 +195,16 @@ impl Reader {
         let none = || Problem::invalid("a batch needs callbacks: on_complete, on_success or on_failure");
         let callbacks = object(body, "callbacks")?.ok_or_else(none)?;
         // Where a step before the batch fails, its jobs are cancelled, and so are its callbacks.
-        let edges = around.before.edges.clone();
-        let before = Before { shapes: vec![Shape::HIDDEN; edges.len()], edges };
+        let before = Before { edges: around.before.edges.clone(), results: Vec::new() };
         let mut last = None;
-        for (name, role, condition) in CALLBACKS {
+        for (name, condition) in CALLBACKS {
             if let Some(callback) = object(callbacks, name)? {
                 let mut awaited = before.clone();
                 awaited.add_batch(inner.clone(), &end, condition)?;
-                let (part, end) = self.job(callback, name.to_owned(), role, Around { before: &awaited, ..around })?;
+                let (part, end) = self.job(callback, name.to_owned(), name, Around { before: &awaited, ..around })?;
                 parts.push(part);
                 // Of two callbacks one is cancelled, and the batch completes all the same.
-                let is_exact = role == Role::OnComplete && !callbacks.keys().any(|other| other != name);
+                let is_exact = name == "on_complete" && !callbacks.keys().any(|other| other != name);
                 last = Some(End { is_exact, ..end });
             }
         }
@@ -252,12 +236,12 @@ impl Reader {
                     false => {
                         // In the order of the workflow, as their results are, and each once.
                         let mut awaited: Vec<_> = names.iter().filter_map(|name| ends.get(name)).collect();
-                        awaited.sort_by(|one, other| one.jobs.cmp(&other.jobs));
-                        awaited.dedup_by(|one, other| one.jobs == other.jobs);
+                        awaited.sort_by_key(|end| end.results.places());
+                        awaited.dedup_by(|one, other| one.results == other.results);
                         Before::of(awaited)?
                     }
                 };
-                let (part, end) = self.step(step, name.clone(), Role::Step, Around { before: &before, ..around })?;
+                let (part, end) = self.step(step, name.clone(), "step", Around { before: &before, ..around })?;
                 parts.push(part);
                 if ends.insert(name.clone(), end).is_some() {
                     return Err(Problem::invalid(format!("two steps have one id: {name:?}")));
@@ -268,7 +252,7 @@ impl Reader {
         }
         awaited.iter().for_each(|name| drop(ends.remove(name)));
         let mut last: Vec<_> = ends.into_values().collect();
-        last.sort_by(|one, other| one.jobs.cmp(&other.jobs));
+        last.sort_by_key(|end| end.results.places());
         Ok(Read { kind: "graph", parts, end: End::of_all(last) })
     }
 
@@ -277,26 +261,27 @@ impl Reader {
         &mut self,
         document: &Map<String, Value>,
         name: String,
-        role: Role,
+        role: &str,
         around: Around<'_>,
     ) -> Result<(Part, End), Problem> {
         if !["steps", "jobs"].iter().any(|nested| document.contains_key(*nested)) {
             return self.job(document, name, role, around);
         }
         let Read { kind, parts, end } = self.workflow(document, Around { depth: around.depth + 1, ..around })?;
-        Ok((Part::Workflow { name, role, kind: kind.to_owned(), parts }, end))
+        let work = Work::Workflow { kind: kind.to_owned(), parts };
+        Ok((Part { name, role: role.to_owned(), work }, end))
     }
 
     fn job(
         &mut self,
         document: &Map<String, Value>,
         name: String,
-        role: Role,
+        role: &str,
         Around { options, before, .. }: Around<'_>,
     ) -> Result<(Part, End), Problem> {
         let place = self.envelopes.len();
-        let edges = self.edges.iter().map(Vec::len).sum::<usize>() + before.edges.len();
-        if place == MOST || edges > MOST_EDGES {
+        self.edges += before.edges.len();
+        if place == MOST || self.edges > MOST_EDGES {
             return Err(Problem::invalid(format!(
                 "the workflow is too large: at most {MOST} jobs, and {MOST_EDGES} pairs of a job and a job that it runs after"
             )));
@@ -304,42 +289,18 @@ impl Reader {
         let mut document = document.clone();
         // The id of a step is its name in the workflow.
         document.remove("id");
-        let is_nested = before.shapes.iter().any(|shape| *shape != Shape::JOB);
-        let parents = is_nested.then(|| before.shapes.clone());
-        let envelope = envelope::read_of(&document, Some(OfWorkflow { id: self.id, options, parents }))
-            .map_err(|problem| problem.at_index(place))?;
-        let part = Part::Job { name, role, job: envelope.id };
-        self.envelopes.push(envelope);
-        self.edges.push(before.edges.clone());
-        Ok((part, End { jobs: vec![place], shape: Shape::JOB, is_exact: true }))
-    }
-}
-
-impl Plan {
-    /// Takes the jobs, which are not connected yet.
-    pub(super) fn take_envelopes(&mut self) -> Vec<Envelope> {
-        std::mem::take(&mut self.envelopes)
-    }
-
-    /// For each job the places of the jobs that it runs after.
-    pub(super) fn after(&self) -> Vec<Vec<usize>> {
-        self.edges.iter().map(|edges| edges.iter().map(|(place, _)| *place).collect()).collect()
-    }
-
-    /// Lets its jobs wait for the jobs before them.
-    pub(super) fn connect(&self, jobs: Vec<NewJob>) -> Vec<NewJob> {
-        let mut connected: Vec<NewJob> = Vec::with_capacity(jobs.len());
-        for (mut job, edges) in jobs.into_iter().zip(&self.edges) {
-            for (place, condition) in edges {
-                let Some(parent) = connected.get(*place) else { continue };
-                job = match condition {
-                    AfterCondition::Final => job.after_final(parent),
-                    AfterCondition::Failed => job.after_failed(parent),
-                    _ => job.after(parent),
-                };
-            }
-            connected.push(job);
+        let of = OfWorkflow { id: self.id, options, parents: before.results.clone() };
+        let mut envelope = envelope::read_of(&document, Some(of)).map_err(|problem| problem.at_index(place))?;
+        for (parent, condition) in &before.edges {
+            let parent = &self.envelopes[*parent].job;
+            envelope.job = match condition {
+                AfterCondition::Final => envelope.job.after_final(parent),
+                AfterCondition::Failed => envelope.job.after_failed(parent),
+                _ => envelope.job.after(parent),
+            };
         }
-        connected
+        self.envelopes.push(envelope);
+        let part = Part { name, role: role.to_owned(), work: Work::Job { job: place } };
+        Ok((part, End { results: Results::Job(place), is_exact: true }))
     }
 }

@@ -1,99 +1,94 @@
 //! A workflow as OJS shows it.
 
-use serde_json::{Map, Value, json};
-use uniqueue::{JobRow, JobState};
+use serde_json::{Value, json};
+use uniqueue::{JobId, JobRow, JobState};
 
-use super::state::{End, Jobs, Part, Progress, count_jobs, started_at};
+use super::state::{Jobs, Part, Progress, Work, started_at};
 use crate::state::state_of;
-use crate::store::Workflow;
+use crate::store::{JobProgress, Workflow};
 use crate::times;
 
+/// The rows of the jobs of a workflow, by their places. `None`: the job is deleted.
+pub(super) type Rows<'a> = [Option<&'a JobRow>];
+
+/// How far these jobs are.
+pub(super) fn progress_of(rows: &Rows<'_>) -> Vec<Option<JobProgress>> {
+    let of = |row: &JobRow| JobProgress { state: row.state, attempted_at: row.attempted_at };
+    rows.iter().map(|row| row.map(of)).collect()
+}
+
 /// A workflow with its parts, its counts, and where it failed its errors.
-pub(super) fn shown(workflow: &Workflow, jobs: &Jobs) -> Value {
+pub(super) fn shown(workflow: &Workflow, rows: &Rows<'_>) -> Value {
     let Workflow { id, kind, name, parts, state, created_at, ended_at, .. } = workflow;
-    let mut shown = level(kind, parts, jobs);
-    let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
-    for (name, value) in [("id", json!(id)), ("type", json!(kind)), ("name", json!(name)), ("state", json!(state))] {
-        put(name, value);
+    let jobs = progress_of(rows);
+    let all = Progress::of(parts.iter().flat_map(Part::jobs), &jobs);
+    let started_at = started_at(*created_at, &jobs).map(times::text);
+    let (created_at, ended_at) = (times::text(*created_at), ended_at.map(times::text));
+    let level = Level { ids: &workflow.jobs, rows, jobs: &jobs };
+    let mut shown = level.shown(kind, parts);
+    shown["id"] = json!(id);
+    shown["name"] = json!(name);
+    shown["state"] = json!(state);
+    shown["created_at"] = json!(created_at);
+    if let Some(at) = &ended_at {
+        shown["completed_at"] = json!(at);
     }
-    put("created_at", json!(times::text(*created_at)));
-    if let Some(at) = ended_at {
-        put("completed_at", json!(times::text(*at)));
-    }
-    let (total, completed, failed) = count_jobs(parts, &jobs.progress);
-    put(
-        "metadata",
-        json!({
-            "created_at": times::text(*created_at),
-            "started_at": started_at(*created_at, &jobs.progress).map(times::text),
-            "completed_at": ended_at.map(times::text),
-            "job_count": total, "completed_count": completed, "failed_count": failed,
-        }),
-    );
-    let dead = dead_jobs(parts, jobs);
+    shown["metadata"] = json!({
+        "created_at": created_at, "started_at": started_at, "completed_at": ended_at,
+        "job_count": all.total, "completed_count": all.completed, "failed_count": all.failed,
+    });
+    let dead: Vec<_> = rows.iter().flatten().filter(|row| row.state == JobState::Discarded).collect();
     if !dead.is_empty() {
-        put("failed_job_ids", dead.iter().map(|row| json!(row.id)).collect());
-        put("errors", dead.iter().map(|row| error(row)).collect());
-        let first = parts.iter().position(|part| matches!(part.end(&jobs.progress), Some(End::Failed)));
+        shown["failed_job_ids"] = dead.iter().map(|row| json!(row.id)).collect();
+        shown["errors"] = dead.iter().map(|row| error(row)).collect();
+        let first = parts.iter().position(|part| part.state(&jobs) == "failed");
         if let Some(first) = first.filter(|_| kind == "chain") {
-            put("failed_step_index", json!(first));
+            shown["failed_step_index"] = json!(first);
         }
     }
-    Value::Object(shown)
+    shown
 }
 
-/// The parts of a workflow, and their counts.
-fn level(kind: &str, parts: &[Part], jobs: &Jobs) -> Map<String, Value> {
-    let progress = Progress::of(parts, &jobs.progress);
-    let plural = if ["chain", "graph"].contains(&kind) { "steps" } else { "jobs" };
-    let items: Value = parts.iter().map(|part| item(part, jobs)).collect();
-    Map::from_iter([
-        (plural.to_owned(), items),
-        (format!("{plural}_total"), json!(progress.total)),
-        (format!("{plural}_completed"), json!(progress.completed)),
-        (format!("{plural}_failed"), json!(progress.failed)),
-    ])
+/// The jobs of a workflow by their places: their ids, their rows, and how far they are.
+struct Level<'a> {
+    ids: &'a [JobId],
+    rows: &'a Rows<'a>,
+    jobs: &'a Jobs,
 }
 
-fn item(part: &Part, jobs: &Jobs) -> Value {
-    match part {
-        Part::Job { name, role, job } => {
-            let mut shown = json!({ "id": name, "job_id": job, "role": role });
-            match jobs.rows.get(job) {
-                Some(row) => {
-                    shown["type"] = json!(row.kind.as_str());
-                    shown["state"] = json!(state_of(row.state, &row.errors));
-                    shown["started_at"] = json!(row.attempted_at.map(times::text));
-                    shown["completed_at"] = json!(row.finalized_at.map(times::text));
-                    shown["result"] = row.output.clone().unwrap_or_default();
-                }
+impl Level<'_> {
+    /// The parts of a workflow, or of one in it, and their counts.
+    fn shown(&self, kind: &str, parts: &[Part]) -> Value {
+        let Progress { total, completed, failed, .. } = Progress::of(parts, self.jobs);
+        let plural = if ["chain", "graph"].contains(&kind) { "steps" } else { "jobs" };
+        let mut shown = json!({ "type": kind, plural: parts.iter().map(|part| self.item(part)).collect::<Value>() });
+        for (count, jobs) in [("total", total), ("completed", completed), ("failed", failed)] {
+            shown[format!("{plural}_{count}")] = json!(jobs);
+        }
+        shown
+    }
+
+    fn item(&self, part: &Part) -> Value {
+        let mut shown = match &part.work {
+            Work::Workflow { kind, parts } => {
+                let mut shown = self.shown(kind, parts);
+                shown["state"] = json!(part.state(self.jobs));
+                shown
+            }
+            Work::Job { job } => match self.rows.get(*job).copied().flatten() {
+                Some(row) => json!({
+                    "job_id": row.id, "type": row.kind.as_str(), "state": state_of(row.state, &row.errors),
+                    "started_at": row.attempted_at.map(times::text), "completed_at": row.finalized_at.map(times::text),
+                    "result": row.output,
+                }),
                 // The retention of its queue deleted it.
-                None => shown["state"] = json!("deleted"),
-            }
-            shown
-        }
-        Part::Workflow { name, role, kind, parts } => {
-            let mut shown = level(kind, parts, jobs);
-            let state = match part.end(&jobs.progress) {
-                None => "running",
-                Some(End::Completed) => "completed",
-                Some(End::Failed) => "failed",
-                Some(End::Cancelled) => "cancelled",
-            };
-            for (name, value) in
-                [("id", json!(name)), ("type", json!(kind)), ("role", json!(role)), ("state", json!(state))]
-            {
-                shown.insert(name.to_owned(), value);
-            }
-            Value::Object(shown)
-        }
+                None => json!({ "job_id": self.ids.get(*job), "state": "deleted" }),
+            },
+        };
+        shown["id"] = json!(part.name);
+        shown["role"] = json!(part.role);
+        shown
     }
-}
-
-/// The discarded jobs, in the order of the workflow.
-fn dead_jobs<'r>(parts: &[Part], jobs: &'r Jobs) -> Vec<&'r JobRow> {
-    let rows = parts.iter().flat_map(Part::jobs).filter_map(|(job, _)| jobs.rows.get(&job));
-    rows.filter(|row| row.state == JobState::Discarded).collect()
 }
 
 fn error(row: &JobRow) -> Value {

@@ -226,8 +226,8 @@ async fn a_door_notes_the_end_of_every_workflow_that_ended_without_it(door: Door
     // More workflows, and more jobs, than one statement reads. Jobs that retention has deleted had completed.
     let table = format!("\"{}_ojs\".workflow", door.database.client.schema().as_str());
     let copies = format!(
-        "INSERT INTO {table} (id, kind, name, parts, after)
-         SELECT gen_random_uuid(), kind, name, parts, after FROM {table}, generate_series(1, 600) WHERE id <> '{id}'"
+        "INSERT INTO {table} (id, kind, name, parts, jobs)
+         SELECT gen_random_uuid(), kind, name, parts, jobs FROM {table}, generate_series(1, 600) WHERE id <> '{id}'"
     );
     door.database.execute(&copies).await;
     door.database.execute("DELETE FROM {schema}.job WHERE queue <> 'waits'").await;
