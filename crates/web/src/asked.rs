@@ -37,7 +37,7 @@ impl Page {
         for (name, app) in all.iter() {
             // The sampler notices when a place answers again. Until then no page waits for it.
             app.sampler.want();
-            if let Some(failure) = app.sampler.failure() {
+            if let Some(failure) = app.sampler.seen().failure {
                 silent.push((name.clone(), failure.why));
                 continue;
             }

@@ -69,10 +69,9 @@ pub(crate) enum Stage {
 impl Plan {
     /// The text that confirms the plan. `None`: a button is enough.
     pub(crate) fn confirmation(&self) -> Option<String> {
-        let is_large = self.count.is_none_or(|count| !count.is_exact() || count.counted() > TYPED_ABOVE);
-        let number = self
-            .count
-            .map_or("all".to_owned(), |count| if count.is_exact() { count.to_string() } else { "all".to_owned() });
+        let exact = self.count.filter(|count| count.is_exact());
+        let is_large = exact.is_none_or(|count| count.counted() > TYPED_ABOVE);
+        let number = exact.map_or("all".to_owned(), |count| count.to_string());
         (is_large || self.verb == JobVerb::Delete).then(|| format!("{} {number}", self.verb.words().name))
     }
 

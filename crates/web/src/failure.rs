@@ -27,11 +27,13 @@ pub(crate) enum Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        match error {
-            _ if is_nul(&error) => Self::Bad(
+        match (code(&error).as_deref(), &error) {
+            // PostgreSQL refused a NUL in a text or in JSON. Each text of a statement comes from the request.
+            (Some("22021" | "22P05"), _) => Self::Bad(
                 "A text of the request contains the character U+0000, which PostgreSQL does not store.".to_owned(),
             ),
-            Error::Database(_) if !is_refused(&error) => Self::Database(Arc::new(error)),
+            // Unless a function of the schema refused a value of the request.
+            (given, Error::Database(_)) if given != Some("22023") => Self::Database(Arc::new(error)),
             _ => Self::Bad(error.to_string()),
         }
     }
@@ -42,16 +44,6 @@ impl From<Error> for Failure {
 pub(crate) struct Told {
     pub(crate) title: &'static str,
     pub(crate) text: String,
-}
-
-/// Whether PostgreSQL refused a NUL in a text (22021) or in JSON (22P05). Each text of a statement comes from the request.
-fn is_nul(error: &Error) -> bool {
-    code(error).is_some_and(|code| matches!(&*code, "22021" | "22P05"))
-}
-
-/// Whether a function of the schema refused a value of the request (22023).
-fn is_refused(error: &Error) -> bool {
-    code(error).is_some_and(|code| code == "22023")
 }
 
 fn code(error: &Error) -> Option<Cow<'_, str>> {

@@ -63,7 +63,7 @@ async fn answered(app: &App, method: &Method, answer: impl Future<Output = Respo
     if *method != Method::GET {
         return answer.await;
     }
-    let failure = app.sampler.failure();
+    let failure = app.sampler.seen().failure;
     let most = match &failure {
         Some(failure) if failure.is_slow => SLOW,
         Some(_) => OUTAGE,

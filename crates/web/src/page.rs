@@ -1,5 +1,6 @@
 //! The request as a handler sees it: the visitor, the links, the settings.
 
+use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use crate::access::{Access, Right};
 use crate::app::{App, Scope};
 use crate::failure::Failure;
 use crate::path::{is_local, place_path, prefix_of};
-use crate::shared::Answer;
 use crate::snapshot::{Seen, Snapshot};
 
 /// How long a look-up of a page may take.
@@ -36,10 +36,11 @@ macro_rules! by {
 pub(crate) use by;
 
 /// A request of a visitor.
+#[derive(Clone)]
 pub(crate) struct Page {
     pub(crate) app: Arc<App>,
     pub(crate) access: Access,
-    pub(crate) theme: Theme,
+    pub(crate) theme: &'static str,
     /// Whether times are shown in the browser's time zone. Only a script knows it.
     pub(crate) is_local_time: bool,
     /// The path within the dashboard, with its query.
@@ -72,25 +73,25 @@ impl Page {
         Ok(self.app.clock.now(self.client().database_time().timeout(LOOK_UP).into_future()).await?)
     }
 
-    /// An answer that all open pages share.
-    pub(crate) async fn shared<T>(
+    /// The answer about the thing with this key, which all open pages share.
+    pub(crate) async fn shared<T: Send + Sync + 'static>(
         &self,
-        answer: &Answer<T>,
+        key: impl Debug,
         ask: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Arc<T>, Failure> {
         // A page that follows the queue is read again, and must not wait in an outage.
         self.app.sampler.want();
-        answer.get(|| self.app.sampler.round(), ask).await
+        self.app.answers.of(key).get(|| self.app.sampler.round(), ask).await
     }
 
     /// An answer that changes slowly, as the history does. All open pages share it for longer than a sample.
-    pub(crate) async fn shared_longer<T>(
+    pub(crate) async fn shared_longer<T: Send + Sync + 'static>(
         &self,
-        answer: &Answer<T>,
+        key: impl Debug,
         ask: impl Future<Output = Result<T, Failure>>,
     ) -> Result<Arc<T>, Failure> {
         self.app.sampler.want();
-        answer.get_slow(ask).await
+        self.app.answers.of(key).get_slow(ask).await
     }
 
     pub(crate) fn may(&self, right: Right) -> bool {
@@ -133,16 +134,8 @@ impl Page {
 
     /// The same request to the pages of a place, from the pages over all of them.
     pub(crate) fn in_place(&self, name: &PlaceName, app: &Arc<App>) -> Self {
-        Self {
-            app: Arc::clone(app),
-            access: self.access.clone(),
-            theme: self.theme,
-            is_local_time: self.is_local_time,
-            here: self.here.clone(),
-            seen: OnceLock::new(),
-            among: Some(name.clone()),
-            prefix: format!("{}{}", self.prefix, place_path(name)),
-        }
+        let (app, prefix) = (Arc::clone(app), format!("{}{}", self.prefix, place_path(name)));
+        Self { app, prefix, seen: OnceLock::new(), among: Some(name.clone()), ..self.clone() }
     }
 
     /// The name of this place, by which rows of one name are ordered in a list of several places.
@@ -184,12 +177,12 @@ impl FromRequestParts<Arc<App>> for Page {
         }
         let here = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let (app, theme, seen) = (Arc::clone(app), Theme::System, OnceLock::new());
-        let mut page = Self { app, access, theme, is_local_time: false, here, seen, among: None, prefix };
+        let (app, seen) = (Arc::clone(app), OnceLock::new());
+        let mut page = Self { app, access, theme: THEMES[0], is_local_time: false, here, seen, among: None, prefix };
         for (name, value) in cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='))
         {
             match name {
-                "uniqueue_theme" => page.theme = Theme::read(value).unwrap_or_default(),
+                "uniqueue_theme" => page.theme = theme(value).unwrap_or(THEMES[0]),
                 "uniqueue_time" => page.is_local_time = value == "local",
                 _ => {}
             }
@@ -198,28 +191,10 @@ impl FromRequestParts<Arc<App>> for Page {
     }
 }
 
-/// The colours of the page.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Theme {
-    /// As the system says.
-    #[default]
-    System,
-    Light,
-    Dark,
-}
+/// The colours of the page. The first one is that of the system.
+pub(crate) const THEMES: [&str; 3] = ["system", "light", "dark"];
 
-impl Theme {
-    pub(crate) const ALL: [Theme; 3] = [Theme::System, Theme::Light, Theme::Dark];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Light => "light",
-            Self::Dark => "dark",
-        }
-    }
-
-    pub(crate) fn read(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|theme| theme.as_str() == word)
-    }
+/// The theme of this name.
+pub(crate) fn theme(name: &str) -> Option<&'static str> {
+    THEMES.into_iter().find(|theme| *theme == name)
 }

@@ -104,11 +104,6 @@ impl Sampler {
         self.seen.borrow().clone()
     }
 
-    /// Why the last attempt at a sample failed. `None`: it did not fail.
-    pub(crate) fn failure(&self) -> Option<SampleFailure> {
-        self.seen.borrow().failure.clone()
-    }
-
     /// Takes a sample after a change, so that the next page shows it.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         self.want();

@@ -6,7 +6,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::fmt::Debug;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,31 +21,25 @@ const SHARED_FOR: Duration = Duration::from_secs(2);
 /// How long an answer is shared that changes slowly, such as the history, which grows once a minute.
 pub(crate) const SHARED_FOR_LONG: Duration = Duration::from_secs(20);
 
-/// The most jobs, the most keys, and the most queues, whose answers are kept.
+/// The most answers of one type that are kept.
 const MOST: usize = 32;
 
 /// The shared answers of a dashboard. An answer is found by its type and by what was asked for.
 #[derive(Default)]
-pub(crate) struct Answers(std::sync::Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>);
+pub(crate) struct Answers(std::sync::Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>);
 
 impl Answers {
-    /// The answer to a question that has no key.
-    pub(crate) fn one<T: Send + Sync + 'static>(&self) -> Arc<Answer<T>> {
-        self.of(())
-    }
-
     /// The answer about the thing with this key.
-    pub(crate) fn of<K, T>(&self, key: K) -> Arc<Answer<T>>
-    where
-        K: Eq + Hash + Send + 'static,
-        T: Send + Sync + 'static,
-    {
-        let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || -> Arc<dyn Any + Send + Sync> { Arc::new(Keyed::<K, T>::default()) };
-        let kind = Arc::clone(kinds.entry(TypeId::of::<Keyed<K, T>>()).or_insert_with(new));
-        drop(kinds);
+    pub(crate) fn of<T: Send + Sync + 'static>(&self, key: impl Debug) -> Arc<Answer<T>> {
+        let (of, key) = (TypeId::of::<T>(), format!("{key:?}"));
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.keys().filter(|(one, known)| *one == of && *known != key).count() >= MOST {
+            // Those that a request waits for stay.
+            answers.retain(|(one, known), answer| *one != of || *known == key || Arc::strong_count(answer) > 1);
+        }
+        let answer = answers.entry((of, key)).or_insert_with(|| Arc::new(Answer::<T>::default()));
         // The entry has the type that its key names.
-        kind.downcast::<Keyed<K, T>>().unwrap_or_default().of(key)
+        Arc::clone(answer).downcast().unwrap_or_default()
     }
 }
 
@@ -117,27 +111,6 @@ impl<T> Answer<T> {
         let answer = ask.await.map(Arc::new);
         *kept = Some(Kept { round, asked_at, answer: answer.clone() });
         answer
-    }
-}
-
-/// Shared answers about things with a name.
-struct Keyed<K, T>(std::sync::Mutex<HashMap<K, Arc<Answer<T>>>>);
-
-impl<K, T> Default for Keyed<K, T> {
-    fn default() -> Self {
-        Self(std::sync::Mutex::default())
-    }
-}
-
-impl<K: Eq + Hash, T> Keyed<K, T> {
-    /// The answer about one of them.
-    fn of(&self, key: K) -> Arc<Answer<T>> {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MOST && !answers.contains_key(&key) {
-            // Those that a request waits for stay.
-            answers.retain(|_, answer| Arc::strong_count(answer) > 1);
-        }
-        Arc::clone(answers.entry(key).or_default())
     }
 }
 
@@ -229,12 +202,13 @@ mod tests {
 
     #[test]
     fn few_answers_are_kept() {
-        let answers = Keyed::<u32, ()>::default();
-        let held = answers.of(0);
+        let answers = Answers::default();
+        let held = answers.of::<u8>(0);
         for key in 1..1_000 {
-            answers.of(key);
-            assert!(answers.0.lock().unwrap().len() <= MOST);
+            answers.of::<u8>(key);
+            answers.of::<u16>(key);
+            assert!(answers.0.lock().unwrap().len() <= 2 * (MOST + 1));
         }
-        assert!(Arc::ptr_eq(&held, &answers.of(0)));
+        assert!(Arc::ptr_eq(&held, &answers.of::<u8>(0)));
     }
 }

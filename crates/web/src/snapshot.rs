@@ -14,7 +14,7 @@ pub(crate) const OLD: Duration = Duration::from_secs(6);
 pub(crate) struct Seen {
     /// `None`: there was none yet.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
-    /// Why there is no newer one: the last attempt failed.
+    /// Why there is no newer one: the last attempt failed. `None`: it did not fail.
     pub(crate) failure: Option<SampleFailure>,
 }
 

@@ -175,10 +175,8 @@ impl Web {
         if let Some(signal) = self.stop.take() {
             let stop = stop.clone();
             tokio::spawn(async move {
-                tokio::select! {
-                    () = signal => stop.cancel(),
-                    () = stop.cancelled() => {}
-                }
+                stop.run_until_cancelled(signal).await;
+                stop.cancel();
             });
         }
         self.prefix = self.prefix.map(|prefix| prefix.trim_end_matches('/').to_owned());

@@ -9,8 +9,7 @@ use super::{Cell, Hostile, ago, plain};
 use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
-use crate::page::Page;
-use crate::page::Theme;
+use crate::page::{Page, THEMES};
 use crate::path::place_path;
 use crate::snapshot::Seen;
 
@@ -32,7 +31,7 @@ pub(crate) fn document(page: &Page, document: Document<'_>) -> Shown {
     let Document { title, is_live, actions, body } = document;
     let asset = |name| page.link(&assets::path(name));
     let old = page.seen.get().filter(|seen| seen.problem().is_some());
-    let theme = (page.theme != Theme::System).then(|| page.theme.as_str());
+    let theme = Some(page.theme).filter(|theme| *theme != THEMES[0]);
     let html = html! {
         (DOCTYPE)
         html lang="en" data-theme=[theme] data-time=(if page.is_local_time { "local" } else { "utc" }) {
@@ -131,8 +130,8 @@ fn settings(page: &Page) -> Markup {
         form.settings method="post" action=(page.link("/settings")) {
             input type="hidden" name="back" value=(page.here);
             div.switch role="group" aria-label="Colours" {
-                @for theme in Theme::ALL {
-                    button name="theme" value=(theme.as_str()) aria-pressed=(page.theme == theme) { (theme.as_str()) }
+                @for theme in THEMES {
+                    button name="theme" value=(theme) aria-pressed=(page.theme == theme) { (theme) }
                 }
             }
             div.switch role="group" aria-label="Time zone" {

@@ -8,49 +8,30 @@ use uniqueue::JobState;
 use super::short_count;
 use crate::page::Page;
 
-/// An entry of the navigation: path, name, key.
-type Entry = (&'static str, &'static str, &'static str);
-
-/// The navigation, by groups.
-const NAVIGATION: &[(&str, &[Entry])] = &[
-    (
-        "",
-        &[
-            ("/", "Overview", "o"),
-            ("/history", "History", "h"),
-            ("/doctor", "Doctor", "d"),
-            ("/changes", "Changes", "c"),
-        ],
-    ),
-    (
-        "Jobs",
-        &[
-            ("/jobs", "Jobs", "j"),
-            ("/running", "Running", "r"),
-            ("/runners", "Runners", "n"),
-            ("/kinds", "Kinds", "t"),
-            ("/failing", "Failing kinds", "f"),
-            ("/periodic", "Periodic", "p"),
-            ("/queues", "Queues", "q"),
-            ("/groups", "Groups", "g"),
-            ("/insert", "Insert", "i"),
-        ],
-    ),
-    (
-        "Unique keys",
-        &[
-            ("/keys", "Keys", "k"),
-            ("/explain", "Explain", "e"),
-            ("/waiting", "Waiting inserts", "w"),
-            ("/duplicates", "Duplicates", "u"),
-        ],
-    ),
+/// The entries of the navigation: group, path, name, key.
+const NAVIGATION: [(&str, &str, &str, &str); 17] = [
+    ("", "/", "Overview", "o"),
+    ("", "/history", "History", "h"),
+    ("", "/doctor", "Doctor", "d"),
+    ("", "/changes", "Changes", "c"),
+    ("Jobs", "/jobs", "Jobs", "j"),
+    ("Jobs", "/running", "Running", "r"),
+    ("Jobs", "/runners", "Runners", "n"),
+    ("Jobs", "/kinds", "Kinds", "t"),
+    ("Jobs", "/failing", "Failing kinds", "f"),
+    ("Jobs", "/periodic", "Periodic", "p"),
+    ("Jobs", "/queues", "Queues", "q"),
+    ("Jobs", "/groups", "Groups", "g"),
+    ("Jobs", "/insert", "Insert", "i"),
+    ("Unique keys", "/keys", "Keys", "k"),
+    ("Unique keys", "/explain", "Explain", "e"),
+    ("Unique keys", "/waiting", "Waiting inserts", "w"),
+    ("Unique keys", "/duplicates", "Duplicates", "u"),
 ];
 
 /// The name of the page at a path in the navigation.
 pub(crate) fn name_of(path: &str) -> Option<&'static str> {
-    let mut entries = NAVIGATION.iter().flat_map(|(_, entries)| *entries);
-    entries.find(|(known, ..)| *known == path).map(|(_, name, _)| *name)
+    NAVIGATION.iter().find(|(_, known, ..)| *known == path).map(|(_, _, name, _)| *name)
 }
 
 /// How old a sample may be whose numbers stand in the navigation. A page that is opened for them alone costs none.
@@ -81,10 +62,10 @@ fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
 pub(super) fn navigation(page: &Page) -> Markup {
     html! {
         nav aria-label="Pages" {
-            @for (group, entries) in NAVIGATION {
+            @for entries in NAVIGATION.chunk_by(|one, other| one.0 == other.0) {
                 div.group {
-                    @if !group.is_empty() { span.group-name { (group) } }
-                    @for (path, name, key) in *entries {
+                    @if !entries[0].0.is_empty() { span.group-name { (entries[0].0) } }
+                    @for (_, path, name, key) in entries {
                         @let is_here = page.path() == *path || *path != "/" && page.path().starts_with(&format!("{path}/"))
                             || path.strip_suffix('s') == Some(page.path());
                         a href=(page.link(path)) aria-current=[is_here.then_some("page")] data-go=(key) {
@@ -106,9 +87,7 @@ pub(super) fn keys() -> Markup {
             dl.keys {
                 dt { kbd { "?" } } dd { "This list" }
                 dt { kbd { "g" } " then a letter" } dd { "Go to a page" }
-                @for (_, entries) in NAVIGATION {
-                    @for (_, name, key) in *entries { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
-                }
+                @for (_, _, name, key) in NAVIGATION { dt { kbd { "g" } " " kbd { (key) } } dd { (name) } }
                 dt { kbd { "/" } } dd { "Search everything" }
                 dt { kbd { "j" } " " kbd { "k" } } dd { "Next and previous row" }
                 dt { kbd { "Enter" } } dd { "Open the row" }

@@ -1,6 +1,7 @@
-//! Numbers.
+//! Numbers of jobs, and states: a word with a dot in its colour.
 
-use uniqueue::JobCount;
+use maud::{Markup, html};
+use uniqueue::{JobCount, JobState};
 
 pub(crate) use uniqueue_admin::thousands as grouped;
 
@@ -27,6 +28,16 @@ pub(crate) fn rate(rate: f64) -> String {
         rate if rate < 100.0 => format!("{rate:.1}"),
         rate => grouped(rate.round() as u64),
     }
+}
+
+/// The class that gives a state its colour.
+pub(crate) fn state_class(state: JobState) -> String {
+    format!("s-{state}")
+}
+
+/// A state.
+pub(crate) fn state(state: JobState) -> Markup {
+    html! { span class={ "state " (state_class(state)) } { (state.as_str()) } }
 }
 
 #[cfg(test)]

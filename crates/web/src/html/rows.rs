@@ -1,5 +1,7 @@
 //! Rows of lists, with the column of their place, and links to jobs and keys.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobId, JobRow};
@@ -150,15 +152,10 @@ pub(crate) fn place_cell(page: &Page) -> Markup {
     html! { @if let Some(place) = &page.among { td.clip { a href=(page.link("/")) { (Cell(place.as_str())) } } } }
 }
 
-/// An id for a name of any characters, so that rows keep their place when the page is read again.
-pub(crate) fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// An id of a row, for a name that several places may have.
-pub(crate) fn row_id(page: &Page, sort: &str, name: &str) -> String {
-    match &page.among {
-        Some(place) => format!("{sort}-{}-{}", hex(place.as_str()), hex(name)),
-        None => format!("{sort}-{}", hex(name)),
-    }
+/// An id of a row for a name of any length, which several places may have. Rows keep their place by it when the page is read
+/// again.
+pub(crate) fn row_id(page: &Page, sort: &str, name: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    (page.place(), name).hash(&mut hasher);
+    format!("{sort}-{:016x}", hasher.finish())
 }

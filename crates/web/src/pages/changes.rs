@@ -1,13 +1,9 @@
 //! The log of changes.
 
-use maud::html;
 use uniqueue_admin::Given;
 use uuid::Uuid;
 
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, pages};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The most changes on a page.
 const ROWS: u32 = 100;
@@ -26,12 +22,9 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
             td.clip.mono.l2 { (Cell(&subject(&one.subject))) }
         } }
     });
-    let next = rows.last(&changes).map(|last| {
-        let after = last.id.to_string();
-        let mut pairs = vec![("after", after.as_str())];
-        pairs.extend(actor.map(|actor| ("actor", actor)));
-        url("/changes", &pairs)
-    });
+    let next = rows
+        .last(&changes)
+        .map(|last| url_given("/changes", &[("after", Some(last.id.to_string().as_str())), ("actor", actor)]));
     let body = html! {
         @if changes.is_empty() {
             p.panel.empty { "No change was logged yet." }

@@ -1,13 +1,7 @@
 //! Everything that `doctor` found, and what it could not look at.
 
-use std::sync::Arc;
-
-use maud::{Markup, html};
-
 use super::findings::{Remedies, findings, list};
-use crate::failure::Failure;
-use crate::html::{Cell, Document, Hostile, Shown, ago, cli, document};
-use crate::page::Page;
+use crate::pages::prelude::*;
 use crate::snapshot::Snapshot;
 
 pub(crate) async fn show(page: Page) -> Result<Shown, Failure> {

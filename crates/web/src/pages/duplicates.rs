@@ -1,17 +1,11 @@
 //! Suppressed duplicates of audited kinds.
 
 use axum::response::Response;
-use maud::{Markup, html};
 use time::OffsetDateTime;
 
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{
-    Cell, Document, Shown, ago, argument, cli, document, fitting, grouped, job_link, key_cell, rate, submit,
-};
-use crate::page::{LOOK_UP, Page, by};
 use uniqueue_admin::{AuditedKind, Given};
+
+use crate::pages::prelude::*;
 
 /// The most keys on the page.
 const ROWS: u32 = 100;

@@ -1,13 +1,8 @@
 //! The failed jobs of a kind, grouped by the message of their last error.
 
-use maud::{Markup, html};
 use uniqueue_admin::FailingError;
 
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::url;
-use crate::html::{Cell, Rows, ago, fitting, grouped, job_link};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The most groups on the page.
 const GROUPS: usize = 30;

@@ -1,6 +1,7 @@
 //! The outcome of an insert before it is made, and of a policy for the stored jobs.
 
-use maud::{Markup, html};
+use std::time::Duration;
+
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
 use uniqueue::{Explanation, InsertOutcome, JobRow, JobState, NewJob, UniquePolicy};
@@ -8,11 +9,7 @@ use uniqueue_admin::{Backfill, BackfillReport, Given, KindRow};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay, would_have_met};
-use crate::fields::Fields;
-use crate::html::{
-    Document, Hostile, Shown, argument, at, cli, document, grouped, job_link, json, key_link, quoted, span, state,
-};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The policy that the form starts with, where the kind is not registered with another.
 const POLICY: &str = "{\"keys\": [\"type\", \"args\"], \"states\": [\"available\", \"scheduled\", \"running\", \"retryable\"], \"on_conflict\": \"ignore\"}";
@@ -39,7 +36,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Shown {
         // A link that names only the kind fills in the form.
         (Some(kind), Ok(registered)) if has_question(&fields) => Some(match is_lab {
             true => lab(&page, kind, since, registered.as_ref(), &fields).await,
-            false => explain(&page, kind, &fields).await,
+            false => explain(&page, &fields).await,
         }),
         _ => None,
     };
@@ -100,18 +97,23 @@ fn command(kind: &str, is_lab: bool, fields: &Fields) -> String {
     format!("uniqueue unique explain{options} {}", argument(kind))
 }
 
-/// The job with the policy of the form. `null` gives the policy of the kind up.
-pub(super) fn with_policy(job: NewJob, fields: &Fields) -> Result<NewJob, String> {
+/// The job of a form. `null` as its policy gives the policy of the kind up.
+pub(super) fn job(fields: &Fields) -> Result<NewJob, String> {
+    let kind = fields.get("kind").ok_or("A kind is needed.")?;
+    let text = fields.get("args").unwrap_or("{}");
+    let args: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("Args are not JSON: {error}"))?;
+    let numbers = || Ok((fields.parsed("priority")?, fields.parsed("max_attempts")?, fields.parsed::<u32>("minutes")?));
+    let (priority, max_attempts, minutes) = numbers().map_err(|failure: Failure| failure.words())?;
+    let job = NewJob::from_json(kind, args)
+        .given(fields.get("queue"), NewJob::queue)
+        .given(priority, NewJob::priority)
+        .given(max_attempts, NewJob::max_attempts)
+        .given(minutes, |job, minutes| job.scheduled_in(Duration::from_secs(60) * minutes));
     match fields.get("policy") {
         None => Ok(job),
         Some(text) if text.trim() == "null" => Ok(job.not_unique()),
-        Some(text) => Ok(job.unique(text.parse().map_err(told)?)),
+        Some(text) => Ok(job.unique(text.parse::<UniquePolicy>().map_err(|error| error.to_string())?)),
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn told(error: uniqueue::Error) -> String {
-    error.to_string()
 }
 
 /// The canonical text of a job's unique key, if the registered policy of its kind makes this key.
@@ -124,13 +126,11 @@ pub(super) async fn made_from(page: &Page, job: &JobRow) -> Option<String> {
     explanation.canonical.filter(|_| explanation.unique_key.as_deref() == Some(key))
 }
 
-async fn explain(page: &Page, kind: &str, fields: &Fields) -> Result<Markup, String> {
-    let args: Box<RawValue> = serde_json::from_str(fields.get("args").unwrap_or("{}"))
-        .map_err(|error| format!("Args are not JSON: {error}"))?;
-    parse_json(args.get()).map_err(|error| error.to_string())?;
-    let job = with_policy(NewJob::from_json(kind, args).given(fields.get("queue"), NewJob::queue), fields)?;
-    let job = page.client().fill_in(job).timeout(LOOK_UP).await.map_err(told)?;
-    let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(told)?;
+async fn explain(page: &Page, fields: &Fields) -> Result<Markup, String> {
+    let job = job(fields)?;
+    parse_json(fields.get("args").unwrap_or("{}")).map_err(|error| error.to_string())?;
+    let job = page.client().fill_in(job).timeout(LOOK_UP).await.map_err(|error| error.to_string())?;
+    let explanation = page.client().explain(job).timeout(LOOK_UP).await.map_err(|error| error.to_string())?;
     Ok(explained(page, &explanation))
 }
 
@@ -184,10 +184,11 @@ async fn lab(
     fields: &Fields,
 ) -> Result<Markup, String> {
     let policy: UniquePolicy = match (fields.get("policy"), registered) {
-        (Some(text), _) => text.parse().map_err(told)?,
-        (None, Some(kind)) => {
-            kind.policy().map_err(told)?.ok_or("A policy is needed: the kind is registered without one.")?
-        }
+        (Some(text), _) => text.parse::<UniquePolicy>().map_err(|error| error.to_string())?,
+        (None, Some(kind)) => kind
+            .policy()
+            .map_err(|error| error.to_string())?
+            .ok_or("A policy is needed: the kind is registered without one.")?,
         (None, None) => return Err("A policy is needed.".to_owned()),
     };
     if since != QUEUED {

@@ -1,19 +1,11 @@
 //! Kinds with failed jobs.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue_admin::{FailingCode, FailingKind};
 
-use crate::failure::Failure;
-use crate::fields::url;
-use crate::html::{
-    Cell, Document, Shown, ago, cli, document, fitting, grouped, job_link, place_cell, place_head, row_id,
-};
-use crate::page::{LOOK_UP, Page};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// The most kinds on the page.
 const ROWS: usize = 100;
@@ -34,7 +26,7 @@ pub(super) async fn found(page: &Page) -> Result<Arc<Timed<Failing>>, Failure> {
         let codes = page.admin().failing_codes().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, Failing { kinds, codes }))
     };
-    page.shared(&page.app.answers.one(), ask).await
+    page.shared((), ask).await
 }
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {

@@ -1,11 +1,8 @@
 //! The findings of `doctor`, one line for each code.
 
-use maud::{Markup, html};
 use uniqueue_admin::{Finding, Severity};
 
-use crate::fields::url;
-use crate::html::{Hostile, ago, fitting};
-use crate::page::Page;
+use crate::pages::prelude::*;
 use crate::snapshot::{Doctor, Snapshot};
 
 /// The most subjects of a code that its line names.

@@ -1,19 +1,13 @@
 //! One group: its jobs, what holds it up, and its hold.
 
 use axum::response::Response;
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::QueueSettings;
-use uniqueue_admin::{Admin, GroupInfo, Obstacle};
+use uniqueue_admin::{GroupInfo, Obstacle};
 
 use super::groups::{jobs, limit};
 use super::queues::{HOLD, held, rate_in_words};
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{Document, Hostile, Shown, ago, cli, document, job_link, length_fields, quoted, submit, why};
-use crate::page::{LOOK_UP, Page, by};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// The result of each change of this page: the word in the URL, and the sentence.
 const DONE: [(&str, &str); 3] = [
@@ -34,8 +28,7 @@ pub(crate) struct FoundGroup {
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let (queue, name) = (fields.need("queue")?, fields.need("group")?);
-    let shared = page.app.answers.of((queue.to_owned(), name.to_owned()));
-    let answer = page.shared(&shared, read(&page, queue, name)).await?;
+    let answer = page.shared((queue, name), read(&page, queue, name)).await?;
     let (now, FoundGroup { group, held_until, obstacles }) = (answer.now(), &answer.of);
     let head = group.as_ref().and_then(|group| group.head);
     let snapshot = page.sample().await;
@@ -61,11 +54,10 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
 }
 
 async fn read(page: &Page, queue: &str, name: &str) -> Result<Timed<FoundGroup>, Failure> {
-    let client = page.client();
-    let group = Admin::new(client).groups().of(queue, name).timeout(LOOK_UP).await?.pop();
-    let held = Admin::new(client).held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    let group = page.admin().groups().of(queue, name).timeout(LOOK_UP).await?.pop();
+    let held = page.admin().held_groups().of(queue, name).timeout(LOOK_UP).await?.pop();
     let obstacles = match group.as_ref().and_then(|group| group.head) {
-        Some(head) => Admin::new(client).why(head).timeout(LOOK_UP).await?,
+        Some(head) => page.admin().why(head).timeout(LOOK_UP).await?,
         None => Vec::new(),
     };
     let held_until = held.map(|held| held.held_until);

@@ -1,19 +1,11 @@
 //! History: charts of an hour, a day or a week, for all jobs, a kind or a queue.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use maud::{Markup, html};
 use uniqueue_admin::{Given, History, HistoryCounts, HistoryPoint, KindHistory};
 
 use crate::clock::HOUR;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Axis, Cell, Document, Line, Scale, Shown, Unit, cli, document, fitting, grouped, quoted, time_chart,
-};
-use crate::page::{LOOK_UP, Page};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
 const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];
@@ -33,12 +25,12 @@ pub(super) struct Of<'a> {
     pub(super) path: &'static str,
 }
 
+/// All jobs.
+const OF: Of<'static> = Of { kind: None, queue: None, path: "/history" };
+
 impl Of<'_> {
     fn url(&self, range: &str) -> String {
-        let name = [("kind", self.kind), ("queue", self.queue)];
-        let mut pairs: Vec<_> = name.into_iter().filter_map(|(field, name)| Some((field, name?))).collect();
-        pairs.push(("range", range));
-        url(self.path, &pairs)
+        url_given(self.path, &[("kind", self.kind), ("queue", self.queue), ("range", Some(range))])
     }
 }
 
@@ -50,7 +42,6 @@ fn range(fields: &Fields) -> (&'static str, Duration, Duration) {
 }
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
-    const OF: Of<'static> = Of { kind: None, queue: None, path: "/history" };
     let page = Arc::new(page);
     let (word, since, step) = range(&fields);
     let ask = |page: Arc<Page>| async move {
@@ -59,7 +50,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
             let kinds = page.admin().history_by_kind(since, KINDS + 1).timeout(LOOK_UP).await?;
             Ok(Timed::new(page.now().await?, kinds))
         };
-        Ok((history, page.shared_longer(&page.app.answers.of(word), ask).await?))
+        Ok((history, page.shared_longer(word, ask).await?))
     };
     let asked = page.ask(ask).await?;
     let history = History::merged(asked.answers.iter().map(|(_, (history, _))| history.of.clone()));
@@ -98,11 +89,7 @@ fn by_kind(page: &Page, kinds: &[KindHistory], word: &str) -> Markup {
 
 /// The charts of the last hour on the overview. Each range leads to its page.
 pub(super) fn last_hour(page: &Page, history: &History) -> Markup {
-    html! {
-        h2 { "History" }
-        (ranges(page, Of { kind: None, queue: None, path: "/history" }, RANGES[0].0))
-        (charts(history))
-    }
+    html! { h2 { "History" } (drawn(page, RANGES[0].0, OF, history)) }
 }
 
 /// Links to the ranges.
@@ -116,13 +103,8 @@ fn ranges(page: &Page, of: Of<'_>, current: &str) -> Markup {
     }
 }
 
-/// The ranges to choose from, and the charts of the one that the URL names.
-pub(super) async fn section(page: &Page, fields: &Fields, of: Of<'_>) -> Result<Markup, Failure> {
-    Ok(section_of(page, fields, of).await?.0)
-}
-
-/// The same, and whether anything was counted.
-pub(super) async fn section_of(page: &Page, fields: &Fields, of: Of<'_>) -> Result<(Markup, bool), Failure> {
+/// The ranges to choose from, with the charts of the one that the URL names, and whether anything was counted.
+pub(super) async fn section(page: &Page, fields: &Fields, of: Of<'_>) -> Result<(Markup, bool), Failure> {
     let (word, since, mut step) = range(fields);
     // A kind has rows of each of its queues only: the minutes of a day in a hundred queues are 144,000 rows.
     if of.kind.is_some() && since > HOUR {
@@ -141,8 +123,7 @@ async fn read(
     let asking =
         asking.given(of.kind, |asking, kind| asking.kind(kind)).given(of.queue, |asking, queue| asking.queue(queue));
     let ask = async { Ok(Timed::new(page.now().await?, asking.await?)) };
-    let key = (word, of.kind.map(ToOwned::to_owned), of.queue.map(ToOwned::to_owned));
-    page.shared_longer(&page.app.answers.of(key), ask).await
+    page.shared_longer((word, of.kind, of.queue), ask).await
 }
 
 fn drawn(page: &Page, word: &str, of: Of<'_>, history: &History) -> Markup {

@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use maud::{Markup, html};
-use serde_json::value::RawValue;
+use uniqueue::JobId;
 use uniqueue::json::indent_json;
-use uniqueue::{JobId, NewJob};
-use uniqueue_admin::Given;
 
-use crate::access::Right;
-use crate::failure::{Failure, told};
-use crate::fields::Fields;
-use crate::html::{Document, Hostile, Shown, document, job_link, state};
-use crate::page::{LOOK_UP, Page, by};
+use super::explain::{explained, job};
+use crate::failure::told;
+use crate::pages::prelude::*;
 
 /// How long an insert waits for another transaction with its key. Shorter than the time limit of a statement in
 /// `uniqueue serve`, so that the error names the key as its reason.
@@ -62,22 +57,6 @@ fn document_of(page: &Page, fields: &Fields, answer: Markup) -> Shown {
     document(page, Document { title: "Insert", is_live: false, actions: html! {}, body })
 }
 
-fn job(fields: &Fields) -> Result<NewJob, String> {
-    let kind = fields.get("kind").ok_or("A kind is needed.")?;
-    let text = fields.get("args").unwrap_or("{}");
-    let args: Box<RawValue> = serde_json::from_str(text).map_err(|error| format!("Args are not JSON: {error}"))?;
-    fn number<T: std::str::FromStr>(fields: &Fields, name: &str) -> Result<Option<T>, String> {
-        let parse = |text: &str| text.parse().map_err(|_| format!("{name} is not valid: {text:?}"));
-        fields.get(name).map(parse).transpose()
-    }
-    let job = NewJob::from_json(kind, args)
-        .given(fields.get("queue"), NewJob::queue)
-        .given(number(fields, "priority")?, NewJob::priority)
-        .given(number(fields, "max_attempts")?, NewJob::max_attempts)
-        .given(number::<u32>(fields, "minutes")?, |job, minutes| job.scheduled_in(Duration::from_secs(60) * minutes));
-    super::explain::with_policy(job, fields)
-}
-
 /// Inserts a job, or explains what its insert would do.
 pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
@@ -117,7 +96,7 @@ pub(crate) async fn insert(page: Page, body: String) -> Result<Response, Failure
         });
     }
     Ok(match page.client().explain(job).timeout(LOOK_UP).await {
-        Ok(explanation) => document_of(&page, &fields, super::explain::explained(&page, &explanation)).into_response(),
+        Ok(explanation) => document_of(&page, &fields, explained(&page, &explanation)).into_response(),
         Err(error) => refuse(&page, &error.to_string()),
     })
 }

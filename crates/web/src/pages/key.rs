@@ -1,21 +1,12 @@
 //! One unique key: who holds it, what frees it, and the jobs that have had it.
 
 use axum::response::Response;
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Error, JobRow, JobState};
-use uniqueue_admin::{Admin, KeyHolder, SuppressedDuplicate, WaitingInsert};
+use uniqueue_admin::{KeyHolder, SuppressedDuplicate, WaitingInsert};
 
 use super::explain::{MADE_FROM, made_from};
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Cell, Document, Hostile, Shown, Start, ago, argument, at, cli, countdown, document, fitting, grouped, job_link,
-    span, state,
-};
-use crate::page::{LOOK_UP, Page, by};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// How many of the last jobs are searched for the history of a key, which only holders have an index for. Reading them
 /// takes most of the time of the page.
@@ -39,21 +30,20 @@ pub(super) async fn held(page: &Page, key: &str) -> Result<Option<KeyHolder>, Fa
 }
 
 async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
-    let client = page.client();
     let held = held(page, key).await?;
-    let history = match Admin::new(client).key_history(key, AMONG).timeout(LOOK_UP).await {
+    let history = match page.admin().key_history(key, AMONG).timeout(LOOK_UP).await {
         Ok(jobs) => Some(jobs),
         Err(error) if error.is_statement_timeout() => None,
         Err(error) => return Err(error.into()),
     };
-    let suppressed = Admin::new(client).suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
-    let waiting = match Admin::new(client).waiting_inserts().timeout(LOOK_UP).await {
+    let suppressed = page.admin().suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
+    let waiting = match page.admin().waiting_inserts().timeout(LOOK_UP).await {
         Ok(waiting) => waiting.into_iter().filter(|one| one.unique_key.as_deref() == Some(key)).collect(),
         Err(Error::Database(_)) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     let holder = match &held {
-        Some(held) => client.job(held.claim.holder).timeout(LOOK_UP).await?,
+        Some(held) => page.client().job(held.claim.holder).timeout(LOOK_UP).await?,
         None => None,
     };
     let made_from = match &holder {
@@ -66,8 +56,7 @@ async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let key = fields.need("key")?;
-    let shared = page.app.answers.of(key.to_owned());
-    let answer = page.shared(&shared, read(&page, key)).await?;
+    let answer = page.shared(key, read(&page, key)).await?;
     let (now, KeyState { held, history, suppressed, waiting, made_from }) = (answer.now(), &answer.of);
     let history =
         history.as_ref().map(|jobs| jobs.iter().map(|job| page.app.redacted(job.clone())).collect::<Vec<_>>());

@@ -1,18 +1,10 @@
 //! Claimed keys, by prefix.
 
-use std::sync::Arc;
-
-use maud::html;
 use time::OffsetDateTime;
 
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Cell, Document, Shown, ago, cli, document, fitting, job_link, key_cell, pages, place_cell, place_head, quoted,
-    state,
-};
-use crate::page::{LOOK_UP, Page};
 use uniqueue_admin::{Given, KeyHolder};
+
+use crate::pages::prelude::*;
 
 /// The most keys on a page.
 const ROWS: u32 = 50;
@@ -52,8 +44,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let pairs: Vec<_> = CONDITIONS.iter().filter_map(|name| Some((*name, fields.get(name)?))).collect();
     let next = rows.last(&keys).map(|(page, _, last)| {
         let after = [("after", Some(last.claim.unique_key.as_str())), ("place", page.place())];
-        let after = after.into_iter().filter_map(|(name, value)| Some((name, value?)));
-        url("/keys", &pairs.iter().copied().chain(after).collect::<Vec<_>>())
+        url_given("/keys", &[&CONDITIONS.map(|name| (name, fields.get(name))), &after[..]].concat())
     });
     let conditions = pairs.iter().map(|(name, value)| format!(" --{name} {}", quoted(value)));
     let body = html! {

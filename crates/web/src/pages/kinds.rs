@@ -1,8 +1,5 @@
 //! Registered kinds, and one of them.
 
-use std::sync::Arc;
-
-use maud::{Markup, html};
 use serde_json::Value;
 use uniqueue::{DEFAULT_MAX_ATTEMPTS, JobFilter};
 use uniqueue_admin::{KindRow, RunnerInfo};
@@ -10,12 +7,7 @@ use uniqueue_admin::{KindRow, RunnerInfo};
 use super::history::{self, Of};
 use super::{error_groups, failing};
 use crate::clock::{HOUR, WEEK};
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Cell, Document, Hostile, Shown, ago, argument, cli, document, fitting, grouped, json, place_cell, place_head, span,
-};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The most kinds on the page.
 const ROWS: usize = 100;
@@ -74,7 +66,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let errors = error_groups::section(&page, name).await?;
     let of = Of { kind: Some(name), queue: None, path: "/kind" };
     // The page stands without it, as where the role may not read it.
-    let (history, is_known) = history::section_of(&page, &fields, of).await.unwrap_or_default();
+    let (history, is_known) = history::section(&page, &fields, of).await.unwrap_or_default();
     let runners = page.admin().runners().timeout(LOOK_UP).await?;
     let says_so = |one: &RunnerInfo| (one.kinds.iter().flatten()).any(|kind| kind.as_str() == name);
     let is_known =
@@ -102,7 +94,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
                 h2 { "Jobs" }
                 @match failing {
                     Some(one) => p {
-                        a href=(page.link(&format!("/failing#kind-{}", crate::html::hex(name)))) { "Failing" } ": "
+                        a href=(page.link(&format!("/failing#{}", row_id(&page, "kind", name)))) { "Failing" } ": "
                         (grouped(one.retryable)) " retryable, " (grouped(one.discarded)) " discarded."
                     },
                     None => p.note { "None waits for a retry, and none was discarded lately." },
@@ -167,7 +159,8 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
         section.panel {
             h2 { "What inserts take from it" }
             dl.facts {
-                dt { "Queue" } dd { (queue(page, kind)) }
+                @let queue = kind.queue.as_ref().map_or("default", |queue| queue.as_str());
+                dt { "Queue" } dd { a href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
                 dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
                 dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS)) }
                 @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
@@ -179,11 +172,6 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
             }
         }
     }
-}
-
-fn queue(page: &Page, kind: &KindRow) -> Markup {
-    let name = kind.queue.as_ref().map_or("default", |queue| queue.as_str());
-    html! { a href=(page.link(&url("/queue", &[("queue", name)]))) { (Cell(name)) } }
 }
 
 fn policy_document(title: &str, document: Option<&Value>, kind: &str) -> Markup {

@@ -6,15 +6,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, UniquePolicy};
 use uniqueue_admin::Given;
 
 use super::jobs::CLOCKS;
-use crate::html::{Cell, ago, at, fitting, grouped, job_link, key_cell, state};
-use crate::page::Page;
+use crate::pages::prelude::*;
 
 /// How long the lab may look at jobs.
 pub(super) const LAB: Duration = Duration::from_secs(5);

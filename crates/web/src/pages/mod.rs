@@ -21,6 +21,7 @@ mod lab;
 pub(crate) mod overview;
 pub(crate) mod periodic;
 pub(crate) mod places;
+mod prelude;
 pub(crate) mod queues;
 pub(crate) mod runners;
 pub(crate) mod running;

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use maud::{Markup, html};
 use uniqueue::JobState;
 use uniqueue_admin::{Percentiles, Stats};
 
 use super::findings::{Remedies, findings};
 use super::history;
 use super::jobs::written;
-use crate::fields::url;
-use crate::html::{Document, Hostile, Shown, ago, cli, count, document, grouped, rate, span, state};
-use crate::page::Page;
+use crate::pages::prelude::*;
 use crate::snapshot::Snapshot;
 
 /// The most findings on the page, so that the numbers below stay in sight.

@@ -1,17 +1,8 @@
 //! Periodic jobs.
 
-use std::sync::Arc;
-
 use axum::response::Response;
-use maud::html;
 
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Cell, Document, Shown, Start, ago, cli, document, fitting, job_link, place_cell, place_head, submit,
-};
-use crate::page::{LOOK_UP, Page, by};
+use crate::pages::prelude::*;
 
 /// The most periodic jobs on the page.
 const ROWS: usize = 100;

@@ -1,22 +1,15 @@
 //! All places at a glance: a row for each, and their sums.
 
-use std::sync::Arc;
-
 use axum::extract::Path;
 use axum::response::Response;
-use maud::{Markup, html};
-use uniqueue::{JobState, PlaceName};
+use uniqueue::{JobId, JobState, PlaceName};
 use uniqueue_admin::{Severity, Stats};
 
 use super::findings::{Remedies, list};
-use super::job::JobPath;
 use super::overview::times;
 use crate::app::AllPlaces;
 use crate::asked::Asked;
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{Cell, Document, Hostile, Shown, cli, count, document, grouped, name_of, rate, row_id, span};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 use crate::snapshot::Snapshot;
 
 /// The states that the table shows.
@@ -121,7 +114,7 @@ pub(crate) async fn each(page: Page, fields: Fields) -> Result<Shown, Failure> {
 }
 
 /// Opens the page of a job in its place.
-pub(crate) async fn job(page: Page, Path(JobPath { id }): Path<JobPath>) -> Result<Response, Failure> {
+pub(crate) async fn job(page: Page, Path(IdPath { id }): Path<IdPath<JobId>>) -> Result<Response, Failure> {
     let page = Arc::new(page);
     let ask = |page: Arc<Page>| async move { Ok(page.client().job(id).timeout(LOOK_UP).await?.is_some()) };
     let asked = page.ask(ask).await?;

@@ -1,15 +1,8 @@
 //! Runners and their queues.
 
-use std::sync::Arc;
-
-use maud::html;
 use uniqueue_admin::RunnerInfo;
 
-use crate::failure::Failure;
-use crate::fields::url;
-use crate::html::{Cell, Document, Shown, ago, document, fitting, grouped, place_cell, place_head, span};
-use crate::page::{LOOK_UP, Page};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// The most runners on the page. The live ones come first.
 const ROWS: usize = 100;
@@ -30,7 +23,7 @@ async fn registered(page: Arc<Page>) -> Result<Arc<Timed<Vec<RunnerInfo>>>, Fail
         let of = page.admin().runners().timeout(LOOK_UP).await?;
         Ok(Timed::new(page.now().await?, of))
     };
-    page.shared(&page.app.answers.one(), ask).await
+    page.shared((), ask).await
 }
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {

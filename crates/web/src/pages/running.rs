@@ -1,17 +1,10 @@
 //! Running jobs, the longest first.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use maud::html;
 use uniqueue_admin::RunningJobInfo;
 
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{
-    Cell, Document, Hostile, Shown, cli, document, fitting, key_cell, place_cell, place_head, short, span,
-};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The most jobs on the page.
 const ROWS: u32 = 100;
@@ -27,7 +20,7 @@ async fn running(page: Arc<Page>, runner: Option<String>) -> Result<Arc<Vec<Runn
         jobs.retain(|job| runner.is_none() || job.runner == runner);
         Ok(jobs)
     };
-    page.shared(&page.app.answers.of(runner.clone()), ask).await
+    page.shared(&runner, ask).await
 }
 
 pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {

@@ -5,7 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use crate::page::{Page, Theme};
+use crate::page::Page;
 
 #[derive(Deserialize)]
 pub(crate) struct Settings {
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
 pub(crate) async fn change(page: Page, Form(settings): Form<Settings>) -> Response {
     let mut response = page.go_to(&settings.back).into_response();
     // Only known words become part of a header.
-    let theme = settings.theme.filter(|theme| Theme::read(theme).is_some());
+    let theme = settings.theme.filter(|theme| crate::page::theme(theme).is_some());
     let time = settings.time.filter(|time| ["utc", "local"].contains(&time.as_str()));
     for (name, value) in [("uniqueue_theme", theme), ("uniqueue_time", time)] {
         let Some(value) = value else { continue };

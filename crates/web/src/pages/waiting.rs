@@ -1,23 +1,17 @@
 //! Inserts that wait for other transactions.
 
 use std::cmp::Reverse;
-use std::sync::Arc;
 
-use maud::html;
-
-use crate::failure::Failure;
-use crate::html::{
-    Cell, Document, Shown, cli, document, fitting, job_link, key_cell, place_cell, place_head, row_id, span,
-};
-use crate::page::{LOOK_UP, Page};
 use uniqueue_admin::WaitingInsert;
+
+use crate::pages::prelude::*;
 
 /// The most inserts on the page. The longest wait comes first.
 const ROWS: usize = 100;
 
 async fn waiting(page: Arc<Page>) -> Result<Arc<Vec<WaitingInsert>>, Failure> {
     let ask = async { Ok(page.admin().waiting_inserts().timeout(LOOK_UP).await?) };
-    page.shared(&page.app.answers.one(), ask).await
+    page.shared((), ask).await
 }
 
 pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
@@ -26,7 +20,7 @@ pub(crate) async fn list(page: Page) -> Result<Shown, Failure> {
     let mut inserts = asked.rows(|of| ((), of));
     inserts.sort_by_key(|(.., one)| Reverse(one.waiting_for));
     let rows = fitting(&inserts, ROWS, |(page, (), one)| {
-        html! { tr id=(row_id(page, "waiting", &one.pid.to_string())) {
+        html! { tr id=(row_id(page, "waiting", one.pid)) {
             (place_cell(page))
             td.num.r1 { (one.waiting_for.map(span).unwrap_or_default()) }
             td { (one.pid) " " (Cell(one.application.as_deref().unwrap_or_default())) }

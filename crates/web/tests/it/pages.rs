@@ -247,19 +247,6 @@ async fn the_policy_lab_says_how_far_it_came_when_its_time_is_over(database: Dat
     assert!(page.contains(" are shown. There are more.") && page.len() < 100_000, "{page}");
 }
 
-#[tokio::test]
-async fn many_readers_cost_one_sampler() {
-    let database = Database::with_connections(1).await;
-    let router = uniqueue_web::router(database.client.clone());
-    assert!(get(&router, "/").await.body.contains("available"));
-    // Without a connection the overview still answers: it is drawn from the sample.
-    let connection = database.pool().acquire().await.unwrap();
-    for _ in 0..50 {
-        assert!(timeout(WAIT, get(&router, "/")).await.unwrap().body.contains("available"));
-    }
-    drop(connection);
-}
-
 #[test_support::test]
 async fn a_path_without_a_page_is_a_page_that_says_so(database: Database) {
     let answer = get(&uniqueue_web::router(database.client.clone()), "/nothing").await;

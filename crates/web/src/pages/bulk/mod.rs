@@ -7,31 +7,19 @@ use std::time::Instant;
 use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use maud::{Markup, html};
-use serde::Deserialize;
-use uniqueue::{JobFilter, JobId, JobState, StateSet};
+use uniqueue::{JobFilter, JobState, StateSet};
 use uniqueue_admin::JobVerb;
 use uuid::Uuid;
 
 use super::jobs::{JobQuery, check_args};
-use crate::access::Right;
 use crate::bulk::{Plan, Run, Stage};
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{Document, Hostile, at, count, document, grouped, job_link, job_rows};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// A plan counts no further than this.
 const COUNT_UP_TO: u32 = 100_000;
 
 /// How many jobs a plan shows.
 const SAMPLES: u32 = 10;
-
-/// The part of the path that names the plan.
-#[derive(Deserialize)]
-pub(crate) struct PlanPath {
-    id: Uuid,
-}
 
 /// Makes a plan for the ticked jobs, or for a whole filter.
 pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> {
@@ -52,7 +40,8 @@ pub(crate) async fn plan(page: Page, body: String) -> Result<Response, Failure> 
             check_args(&page, &query)?;
             match (query.filter(cut_off), query.command()) {
                 (filter, words) if whole == "but" && !ids.is_empty() => {
-                    (filter.except_ids(&ids), format!("{words}{}", except(&ids)))
+                    let except: String = ids.iter().map(|id| format!(" --except {id}")).collect();
+                    (filter.except_ids(&ids), words + &except)
                 }
                 whole => whole,
             }
@@ -112,11 +101,11 @@ fn check(page: &Page, verb: JobVerb) -> Result<(), Failure> {
     if verb == JobVerb::Delete && !page.may(Right::Delete) { Err(Failure::Forbidden) } else { Ok(()) }
 }
 
-fn find(page: &Page, path: &PlanPath) -> Result<Arc<Plan>, Failure> {
+fn find(page: &Page, path: &IdPath<Uuid>) -> Result<Arc<Plan>, Failure> {
     page.app.plans.find(path.id, page.actor().as_deref()).ok_or(Failure::NotFound("plan: plans are kept for an hour"))
 }
 
-pub(crate) async fn show(page: Page, Path(path): Path<PlanPath>) -> Result<Response, Failure> {
+pub(crate) async fn show(page: Page, Path(path): Path<IdPath<Uuid>>) -> Result<Response, Failure> {
     let plan = find(&page, &path)?;
     let run = plan.progress();
     let body = match &run.stage {
@@ -190,13 +179,8 @@ fn jobs_word(count: u64) -> &'static str {
     if count == 1 { "job" } else { "jobs" }
 }
 
-/// The jobs that are left out, as options of the command.
-fn except(ids: &[JobId]) -> String {
-    ids.iter().map(|id| format!(" --except {id}")).collect()
-}
-
 /// Runs a plan that is confirmed.
-pub(crate) async fn run(page: Page, Path(path): Path<PlanPath>, body: String) -> Result<Response, Failure> {
+pub(crate) async fn run(page: Page, Path(path): Path<IdPath<Uuid>>, body: String) -> Result<Response, Failure> {
     let plan = find(&page, &path)?;
     check(&page, plan.verb)?;
     let fields = Fields::read(&body);
@@ -212,7 +196,7 @@ pub(crate) async fn run(page: Page, Path(path): Path<PlanPath>, body: String) ->
 }
 
 /// Stops a plan that runs.
-pub(crate) async fn stop(page: Page, Path(path): Path<PlanPath>) -> Result<Response, Failure> {
+pub(crate) async fn stop(page: Page, Path(path): Path<IdPath<Uuid>>) -> Result<Response, Failure> {
     let plan = find(&page, &path)?;
     plan.stop.cancel();
     Ok(page.go_to(&format!("/bulk/{}", plan.id)))

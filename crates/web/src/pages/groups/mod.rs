@@ -1,22 +1,11 @@
 //! Groups: their limits, their first jobs, and what holds each line up.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
-
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::JobCount;
 use uniqueue_admin::{Given, GroupInfo, HeldGroup};
 
 use super::queues::held;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Cell, Document, Hostile, Rows, Shown, ago, argument, cli, count, countdown, document, fitting, grouped, job_link,
-    named_job, pages, place_cell, place_head,
-};
-use crate::page::{LOOK_UP, Page};
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
 /// The most groups on a page.
 const ROWS: u32 = 50;
@@ -75,7 +64,7 @@ pub(crate) async fn list(page: Page, fields: Fields) -> Result<Shown, Failure> {
 }
 
 async fn found(page: Arc<Page>, query: Arc<GroupQuery>) -> Result<Arc<Timed<FoundGroups>>, Failure> {
-    page.shared(&page.app.answers.of(GroupQuery::clone(&query)), read(&page, &query)).await
+    page.shared(&query, read(&page, &query)).await
 }
 
 async fn read(page: &Page, query: &GroupQuery) -> Result<Timed<FoundGroups>, Failure> {
@@ -143,7 +132,7 @@ fn table(page: &Page, groups: &[(&Page, OffsetDateTime, &GroupInfo)]) -> Rows {
     let rows = fitting(groups, ROWS as usize, |(page, now, one)| {
         html! {
             @let queue = one.queue.as_str();
-            tr id={ "group-" (row_id(page, one)) } {
+            tr id=(row_id(page, "group", (queue, &one.group))) {
                 (place_cell(page))
                 td.clip.l1 { a.row-link href=(group_url(page, queue, &one.group)) { (Cell(&one.group)) } }
                 td.clip { a.plain href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
@@ -163,13 +152,6 @@ fn table(page: &Page, groups: &[(&Page, OffsetDateTime, &GroupInfo)]) -> Rows {
         th { "First job" } th { "Kind" } th.num { "Since" } th { "Held up by" }
     });
     Rows { html, ..rows }
-}
-
-/// The id of a group's row, by which an update of the page keeps rows that moved. A hash, since keys are long.
-fn row_id(page: &Page, group: &GroupInfo) -> String {
-    let mut hasher = DefaultHasher::new();
-    (page.place(), group.queue.as_str(), &group.group).hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 /// The number of a group's jobs in a state, with a link to them. It is a lower bound where the library stopped counting.
@@ -224,15 +206,10 @@ impl GroupQuery {
     }
 
     fn url(&self) -> String {
-        let mut pairs: Vec<(&str, &str)> = self.queue.iter().map(|queue| ("queue", queue.as_str())).collect();
-        if self.is_by_name {
-            pairs.push(("order", "name"));
-        }
-        if let Some((queue, group)) = &self.after {
-            pairs.extend([("after_queue", queue.as_str()), ("after", group)]);
-        }
-        pairs.extend(self.place.iter().map(|place| ("place", place.as_str())));
-        url("/groups", &pairs)
+        let (after_queue, after) = self.after.as_ref().map(|(queue, group)| (queue.as_str(), group.as_str())).unzip();
+        let (queue, order) = (self.queue.as_deref(), self.is_by_name.then_some("name"));
+        let after = [("after_queue", after_queue), ("after", after), ("place", self.place.as_deref())];
+        url_given("/groups", &[&[("queue", queue), ("order", order)], &after[..]].concat())
     }
 
     /// The first page in one of the orders.

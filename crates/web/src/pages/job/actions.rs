@@ -2,22 +2,10 @@
 
 use axum::extract::Path;
 use axum::response::Response;
-use maud::{Markup, html};
-use serde::Deserialize;
 use uniqueue::{JobId, JobRow, JobState};
 use uniqueue_admin::JobVerb;
 
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::submit;
-use crate::page::{LOOK_UP, Page, by};
-
-/// The part of the path that names the job.
-#[derive(Deserialize)]
-pub(crate) struct JobPath {
-    pub(in crate::pages) id: JobId,
-}
+use crate::pages::prelude::*;
 
 /// The changes that the job's state allows. `holder`: the job that holds its key.
 pub(super) fn actions(page: &Page, job: &JobRow, holder: Option<JobId>, waits_for_parents: bool) -> Markup {
@@ -103,7 +91,7 @@ fn before_retry(job: &JobRow) -> Markup {
 }
 
 /// Retries, cancels, releases or reschedules a job, sets its priority, or releases its claim.
-pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) -> Result<Response, Failure> {
+pub(crate) async fn change(page: Page, Path(path): Path<IdPath<JobId>>, body: String) -> Result<Response, Failure> {
     let fields = Fields::read(&body);
     let (client, id) = (page.client(), path.id);
     let verb = fields.need("verb")?;
@@ -115,10 +103,7 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
             let now = client.database_time().timeout(LOOK_UP).await?;
             client.reschedule(id, now + delay)
         }
-        "priority" => {
-            let priority = fields.parsed("priority")?;
-            client.set_priority(id, priority.ok_or(Failure::Bad("The field priority is empty.".to_owned()))?)
-        }
+        "priority" => client.set_priority(id, fields.need_parsed("priority")?),
         "release_claim" => return release_claim(page, path).await,
         word => match JobVerb::named(word).filter(|verb| *verb != JobVerb::Delete) {
             Some(verb) => verb.change(client, id),
@@ -142,7 +127,7 @@ pub(crate) async fn change(page: Page, Path(path): Path<JobPath>, body: String) 
 }
 
 /// Releases the key that this job holds. Another job may hold it by now: its claim stays.
-async fn release_claim(page: Page, path: JobPath) -> Result<Response, Failure> {
+async fn release_claim(page: Page, path: IdPath<JobId>) -> Result<Response, Failure> {
     let client = page.client();
     let job = client.job(path.id).timeout(LOOK_UP).await?.ok_or(Failure::NotFound("job"))?;
     let mut did = "none";
@@ -157,7 +142,7 @@ async fn release_claim(page: Page, path: JobPath) -> Result<Response, Failure> {
 }
 
 /// Deletes a job that does not run.
-pub(crate) async fn delete(page: Page, Path(path): Path<JobPath>) -> Result<Response, Failure> {
+pub(crate) async fn delete(page: Page, Path(path): Path<IdPath<JobId>>) -> Result<Response, Failure> {
     debug_assert!(page.may(Right::Delete), "the table of routes checks this");
     let deleted = by!(page, page.client().delete(path.id)).await?;
     if deleted.is_empty() {

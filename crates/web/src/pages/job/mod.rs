@@ -5,27 +5,19 @@ mod relatives;
 mod timeline;
 
 use axum::extract::Path;
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Duplicate, JobId, JobRow};
-use uniqueue_admin::{Admin, Obstacle};
+use uniqueue_admin::Obstacle;
 
 use self::actions::actions;
 use self::relatives::Relatives;
 use self::timeline::{errors, has_failed, timeline};
-use super::explain::made_from;
+use super::explain::{MADE_FROM, made_from};
 use super::groups::group_url;
 use super::key::held;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Document, Hostile, Shown, Start, ago, at, cli, document, grouped, job_link, json, key_link, plain, state, why,
-};
-use crate::page::{LOOK_UP, Page};
-use crate::pages::explain::MADE_FROM;
-use crate::shared::Timed;
+use crate::pages::prelude::*;
 
-pub(crate) use self::actions::{JobPath, change, delete};
+pub(crate) use self::actions::{change, delete};
 
 /// The most bytes of HTML of each part of a job. With all of them the page has less than 100 KB.
 const ARGS: usize = 24_000;
@@ -65,9 +57,8 @@ pub(crate) struct FoundJob {
     made_from: Option<String>,
 }
 
-pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) -> Result<Shown, Failure> {
-    let shared = page.app.answers.of(path.id);
-    let answer = page.shared(&shared, read(&page, path.id)).await?;
+pub(crate) async fn show(page: Page, Path(path): Path<IdPath<JobId>>, fields: Fields) -> Result<Shown, Failure> {
+    let answer = page.shared(path.id, read(&page, path.id)).await?;
     let (now, FoundJob { job, holder, obstacles, relatives, made_from }) = (answer.now(), &answer.of);
     let job = page.app.redacted(job.clone().ok_or(Failure::NotFound("job"))?);
     let whole = format!("uniqueue job show {}", job.id);
@@ -101,13 +92,12 @@ pub(crate) async fn show(page: Page, Path(path): Path<JobPath>, fields: Fields) 
 
 /// The job, the holder of its key, and why it waits.
 async fn read(page: &Page, id: JobId) -> Result<Timed<FoundJob>, Failure> {
-    let client = page.client();
-    let job = client.job(id).timeout(LOOK_UP).await?;
+    let job = page.client().job(id).timeout(LOOK_UP).await?;
     let holder = match job.as_ref().and_then(|job| job.unique_key.as_deref()) {
         Some(key) => held(page, key).await?.map(|held| held.claim),
         None => None,
     };
-    let obstacles = Admin::new(client).why(id).timeout(LOOK_UP).await?;
+    let obstacles = page.admin().why(id).timeout(LOOK_UP).await?;
     let relatives = relatives::read(page, id).await?;
     let made_from = match &job {
         Some(job) => made_from(page, job).await,

@@ -1,14 +1,10 @@
 //! The parents and the children of a job.
 
-use maud::{Markup, html};
 use uniqueue::{AfterCondition, JobId, JobParent, JobState};
 use uniqueue_admin::JobChild;
 
 use super::actions::confirmed;
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::html::{Cell, fitting, job_link, state, submit};
-use crate::page::{LOOK_UP, Page};
+use crate::pages::prelude::*;
 
 /// The most parents and the most children on the page.
 const ROWS: usize = 20;

@@ -4,9 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use time::OffsetDateTime;
 use uniqueue::{JobRow, JobState};
 
-use crate::fields::url;
-use crate::html::{Hostile, Start, ago, at, block, span, state_class};
-use crate::page::Page;
+use crate::pages::prelude::*;
 
 /// The most failed attempts, the last ones.
 const FAILED: usize = 25;

@@ -1,22 +1,17 @@
 //! All jobs of a filter as a file: JSON lines, or CSV. It is sent while it is read, so its size has no limit.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use futures_core::Stream;
+use futures_util::stream::try_unfold;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use tokio::sync::mpsc;
 use uniqueue::{Error, JobFilter, JobId, JobRow};
 
 use super::{JobQuery, check_args};
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::page::Page;
+use crate::pages::prelude::*;
 
 /// How many jobs are read at once.
 const PAGE: u32 = 500;
@@ -28,19 +23,13 @@ const PART: Duration = Duration::from_secs(60);
 const COLUMNS: &str = "id,kind,queue,state,priority,attempt,max_attempts,inserted_at,due_at,attempted_at,ended_at,group,\
                        unique_key,args,last_failed_at,last_error\r\n";
 
-#[derive(Clone, Copy)]
-enum Format {
-    Csv,
-    Lines,
-}
-
 /// Sends the jobs of a filter that are there now.
 pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failure> {
     let query = JobQuery::read(&fields)?;
     check_args(&page, &query)?;
-    let (format, name, content_type) = match fields.get("format") {
-        Some("csv") => (Format::Csv, "jobs.csv", "text/csv; charset=utf-8"),
-        None | Some("jsonl") => (Format::Lines, "jobs.jsonl", "application/jsonl; charset=utf-8"),
+    let (is_csv, name, content_type) = match fields.get("format") {
+        Some("csv") => (true, "jobs.csv", "text/csv; charset=utf-8"),
+        None | Some("jsonl") => (false, "jobs.jsonl", "application/jsonl; charset=utf-8"),
         Some(other) => return Err(Failure::Bad(format!("There is no such format: {other:?}. It is csv or jsonl."))),
     };
     let now = page.now().await?;
@@ -48,56 +37,44 @@ pub(crate) async fn export(page: Page, fields: Fields) -> Result<Response, Failu
     // Of a filter that fails the first part says so, before the answer begins.
     let first = part(&page, filter.clone(), None).await?;
     page.log("export", &query.command());
-    let (sender, parts) = mpsc::channel(2);
-    tokio::spawn(async move {
-        let sending = send(&page, filter, format, first, &sender);
-        let stopped = page.app.stopped();
-        let problem = tokio::select! {
-            ended = sending => ended.err().map(|error| error.to_string()),
-            () = stopped.cancelled() => Some("the dashboard stops".to_owned()),
-        };
-        if let Some(problem) = problem {
-            // The browser sees that the file is not whole.
-            let _ = sender.send(Err(std::io::Error::other(problem))).await;
+    let start = if is_csv { COLUMNS } else { "" };
+    let page = Arc::new(page);
+    let parts = try_unfold(Some((start.to_owned(), first)), move |left| {
+        let (page, filter) = (Arc::clone(&page), filter.clone());
+        async move {
+            let Some((mut text, jobs)) = left else { return Ok(None) };
+            let last = jobs.last().filter(|_| jobs.len() == PAGE as usize).map(|job| job.id);
+            jobs.into_iter().for_each(|job| write(&mut text, is_csv, &page.app.redacted(job)));
+            // On an error the browser sees that the file is not whole.
+            let next = tokio::select! {
+                next = next(&page, filter, last) => next.map_err(std::io::Error::other)?,
+                () = page.app.stopped().cancelled() => return Err(std::io::Error::other("the dashboard stops")),
+            };
+            Ok(Some((Bytes::from(text), next.map(|jobs| (String::new(), jobs)))))
         }
     });
     let disposition = format!("attachment; filename=\"{name}\"");
     let headers = [(header::CONTENT_TYPE, content_type.to_owned()), (header::CONTENT_DISPOSITION, disposition)];
-    Ok((headers, Body::from_stream(Parts(parts))).into_response())
+    Ok((headers, Body::from_stream(parts)).into_response())
 }
 
-async fn send(
-    page: &Page,
-    filter: JobFilter,
-    format: Format,
-    first: Vec<JobRow>,
-    sender: &mpsc::Sender<Result<Bytes, std::io::Error>>,
-) -> Result<(), Error> {
-    let mut jobs = first;
-    let mut text = if matches!(format, Format::Csv) { COLUMNS.to_owned() } else { String::new() };
-    loop {
-        let last = jobs.last().filter(|_| jobs.len() == PAGE as usize).map(|job| job.id);
-        for job in jobs {
-            let job = page.app.redacted(job);
-            match format {
-                Format::Csv => csv(&mut text, &job),
-                Format::Lines => {
-                    text.push_str(&serde_json::to_string(&job).unwrap_or_default());
-                    text.push('\n');
-                }
-            }
-        }
-        if sender.send(Ok(Bytes::from(std::mem::take(&mut text)))).await.is_err() {
-            // The browser is gone.
-            return Ok(());
-        }
-        let Some(last) = last else { return Ok(()) };
-        jobs = part(page, filter.clone(), Some(last)).await?;
+/// The jobs after the last one of a part. `None`: it was the last part.
+async fn next(page: &Page, filter: JobFilter, last: Option<JobId>) -> Result<Option<Vec<JobRow>>, Error> {
+    match last {
+        Some(_) => part(page, filter, last).await.map(Some),
+        None => Ok(None),
     }
 }
 
 async fn part(page: &Page, filter: JobFilter, after: Option<JobId>) -> Result<Vec<JobRow>, Error> {
     page.client().jobs(filter.limit(PAGE).after(after)).timeout(PART).await
+}
+
+fn write(text: &mut String, is_csv: bool, job: &JobRow) {
+    match is_csv {
+        true => csv(text, job),
+        false => *text += &(serde_json::to_string(job).unwrap_or_default() + "\n"),
+    }
 }
 
 fn csv(text: &mut String, job: &JobRow) {
@@ -135,17 +112,6 @@ fn csv_cell(cell: &str) -> String {
     match is_formula || cell.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{apostrophe}{}\"", cell.replace('"', "\"\"")),
         false => cell.to_owned(),
-    }
-}
-
-/// The body of a response, whose parts come from a channel.
-struct Parts(mpsc::Receiver<Result<Bytes, std::io::Error>>);
-
-impl Stream for Parts {
-    type Item = Result<Bytes, std::io::Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(context)
     }
 }
 

@@ -8,9 +8,7 @@ use uniqueue_admin::Given;
 
 use super::args::ArgsCondition;
 use super::range::Range;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::quoted;
+use crate::pages::prelude::*;
 
 /// The conditions that a text names, and what they are to a filter. The fields of the URL and the options of the command have
 /// these names.
@@ -59,11 +57,6 @@ impl JobQuery {
             is_but_ticked: fields.get("whole") == Some("but"),
             after: fields.parsed("after")?,
         })
-    }
-
-    /// The lowest id of the time that the list goes back. `None`: it has no limit.
-    pub(super) fn oldest(&self, now: OffsetDateTime) -> Option<JobId> {
-        self.range.oldest(now)
     }
 
     /// The conditions for the library.

@@ -1,12 +1,10 @@
 //! The filter of a list of jobs: chips that are links, and the fields of a search. On a phone a label opens them.
 
-use maud::{Markup, html};
 use uniqueue::JobState;
 
 use super::JobQuery;
 use super::range::{Range, SINCE, written};
-use crate::html::{Hostile, at, state};
-use crate::page::Page;
+use crate::pages::prelude::*;
 
 pub(super) fn filters(page: &Page, query: &JobQuery) -> Markup {
     let set = query.states.len() + query.words().count();

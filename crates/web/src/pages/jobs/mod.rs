@@ -7,22 +7,17 @@ mod filter_form;
 mod range;
 mod read;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use maud::{Markup, html};
 use tokio::time::Instant;
+
+use crate::pages::prelude::*;
 
 pub(crate) use self::args::member;
 pub(crate) use self::export::export;
 pub(crate) use self::filter::JobQuery;
 pub(crate) use self::range::{CLOCKS, Range, SINCE, written};
-pub(crate) use self::read::{Cut, read};
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::Fields;
-use crate::html::{Document, Hostile, Shown, at, cli, document, job_table, pages, submit};
-use crate::page::{LOOK_UP, Page};
+pub(crate) use self::read::{Cut, Found, read};
 
 /// The most jobs on a page.
 const ROWS: u32 = 50;

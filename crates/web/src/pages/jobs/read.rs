@@ -57,7 +57,7 @@ async fn read_in_parts(
     limit: u32,
     deadline: Instant,
 ) -> Result<Found, Failure> {
-    let oldest = query.oldest(now);
+    let oldest = query.range.oldest(now);
     let (mut jobs, mut length) = (Vec::new(), FIRST_PART);
     let mut searched_since = None;
     let mut from = query.after.map_or(now, |id| time_of(id).min(now));

@@ -3,16 +3,11 @@
 use std::time::Duration;
 
 use axum::response::Response;
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{Keep, QueueChanges, QueueSettings, Rate};
 
 use super::{held, kept};
-use crate::access::Right;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{Hostile, ago, grouped, length_fields, submit};
-use crate::page::{Page, by};
+use crate::pages::prelude::*;
 
 /// How long the form of a hold proposes.
 pub(in crate::pages) const HOLD: Duration = Duration::from_secs(600);
@@ -48,12 +43,12 @@ pub(super) fn settings(page: &Page, settings: &QueueSettings, now: OffsetDateTim
                 (limit("Limit of each group", settings.group_limit)) (submit("verb", "limit_groups", "Set", ""))
             }))
             (row("Rate", rate_in_words(settings.rate), html! {
-                (rate("Rate", settings.rate)) (submit("verb", "rate", "Set", "")) (no_rate(settings.rate, "no_rate"))
+                (rate("Rate", settings.rate)) (submit("verb", "rate", "Set", "")) @if settings.rate.is_some() { (without_fields("no_rate", "Remove")) }
             }))
             (row("Rate of each group", rate_in_words(settings.group_rate), html! {
                 (rate("Rate of each group", settings.group_rate))
                 (submit("verb", "rate_groups", "Set", ""))
-                (no_rate(settings.group_rate, "no_group_rate"))
+                @if settings.group_rate.is_some() { (without_fields("no_group_rate", "Remove")) }
             }))
             (row("May wait", html! { @match settings.max_waiting { Some(limit) => { (grouped(u64::from(limit))) " available jobs" } None => "any number" } }, html! {
                 (limit("Most available jobs", settings.max_waiting))
@@ -116,11 +111,6 @@ fn rate(label: &str, rate: Option<Rate>) -> Markup {
         span.row { (length_fields("period", &format!("{label}: period"), rate.map_or(Duration::from_secs(1), |rate| rate.period))) }
         label { "at once " input name="burst" type="number" min="1" max="1000000" value=[burst] placeholder="all"; }
     }
-}
-
-/// Removes a rate.
-fn no_rate(rate: Option<Rate>, verb: &str) -> Markup {
-    html! { @if rate.is_some() { (without_fields(verb, "Remove")) } }
 }
 
 /// A button for which the other fields of its form need no value.
@@ -187,8 +177,7 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
 
 /// A rate. Without a burst, as many as its count start at once.
 fn read_rate(fields: &Fields) -> Result<Rate, Failure> {
-    let count = fields.parsed("count")?.ok_or(Failure::Bad("The field count is empty.".to_owned()))?;
-    let rate = Rate::per(count, fields.need_length("period")?);
+    let rate = Rate::per(fields.need_parsed("count")?, fields.need_length("period")?);
     Ok(fields.parsed("burst")?.map_or(rate, |burst| rate.burst(burst)))
 }
 

@@ -3,9 +3,6 @@
 mod forms;
 mod one;
 
-use std::sync::Arc;
-
-use maud::{Markup, html};
 use time::OffsetDateTime;
 use uniqueue::{JobState, Keep, QueueSettings, Rate};
 use uniqueue_admin::QueueInfo;
@@ -13,13 +10,7 @@ use uniqueue_admin::QueueInfo;
 pub(crate) use self::forms::change;
 pub(super) use self::forms::{HOLD, rate_in_words};
 pub(crate) use self::one::show;
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{
-    Document, Hostile, Shown, cli, count, countdown, document, fitting, grouped, pages, place_cell, place_head, row_id,
-    span,
-};
-use crate::page::Page;
+use crate::pages::prelude::*;
 use crate::snapshot::Snapshot;
 
 /// The most queues on a page.
@@ -75,8 +66,7 @@ fn table(page: &Page, samples: &[(&Page, &Snapshot)], fields: &Fields) -> Markup
     let rows = fitting(&queues, ROWS, |(page, now, queue)| row(page, queue, *now));
     let next = rows.last(&queues).map(|(page, _, queue)| {
         let (name, place) = order(page, queue);
-        let pairs = [("after", Some(name)), ("place", place), ("prefix", prefix)];
-        url("/queues", &pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect::<Vec<_>>())
+        url_given("/queues", &[("after", Some(name)), ("place", place), ("prefix", prefix)])
     });
     html! {
         @if all > ROWS {

@@ -1,18 +1,12 @@
 //! One queue: its jobs, and its settings.
 
-use std::sync::Arc;
-
-use maud::html;
 use uniqueue::JobState;
 use uniqueue_admin::{FirstJob, QueueInfo};
 
 use super::forms::settings;
 use super::{COUNTS, jobs};
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{Document, Shown, argument, cli, document, grouped, span, state, why};
-use crate::page::{LOOK_UP, Page};
 use crate::pages::history::{self, Of};
+use crate::pages::prelude::*;
 
 pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let name = fields.need("queue")?;
@@ -30,11 +24,11 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let now = snapshot.now();
     let ask = async { Ok(page.admin().why_queue(name).timeout(LOOK_UP).await?) };
     // The page stands without it, as where the database is away.
-    let first: Option<Arc<Option<FirstJob>>> = page.shared(&page.app.answers.of(name.to_owned()), ask).await.ok();
+    let first: Option<Arc<Option<FirstJob>>> = page.shared(name, ask).await.ok();
     let waits = queue.oldest_available_age;
     let of = Of { kind: None, queue: Some(name), path: "/queue" };
     // The page stands without it, as where the role may not read it.
-    let history = history::section(&page, &fields, of).await.unwrap_or_default();
+    let (history, _) = history::section(&page, &fields, of).await.unwrap_or_default();
     let body = html! {
         @if let Some(first) = first.as_deref().and_then(Option::as_ref) { (why(&page, first.id, &first.obstacles)) }
         div.columns {

@@ -6,17 +6,17 @@ use std::future::IntoFuture;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uniqueue::{JobFilter, JobId, JobRow, JobState, MAX_KEY_BYTES};
-use uniqueue_admin::{Admin, GroupInfo, KeyHolder};
+use uniqueue_admin::{GroupInfo, KeyHolder};
 use uuid::Uuid;
 
 use crate::clock::WEEK;
 use crate::failure::Failure;
 use crate::page::{LOOK_UP, Page};
 use crate::pages::failing;
-use crate::pages::jobs::{self, Cut, JobQuery};
+use crate::pages::jobs::{self, JobQuery};
 
 /// The most hits of each sort.
-const MOST: usize = 10;
+pub(super) const MOST: usize = 10;
 
 /// The most jobs among which the last digits of an id are searched.
 const AMONG: u32 = 1_000;
@@ -39,7 +39,7 @@ pub(super) struct Found {
     pub(super) groups: Vec<Group>,
     pub(super) keys: Vec<KeyHolder>,
     /// `None`: args were not searched.
-    pub(super) in_args: Option<InArgs>,
+    pub(super) in_args: Option<jobs::Found>,
     /// Whether a part did not answer in time.
     pub(super) has_failed: bool,
 }
@@ -52,17 +52,9 @@ pub(super) struct Group {
     pub(super) jobs: u64,
 }
 
-/// Jobs with the text in their args.
-pub(super) struct InArgs {
-    pub(super) jobs: Vec<JobRow>,
-    pub(super) has_more: bool,
-    pub(super) cut: Option<Cut>,
-}
-
 pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
     let now = page.now().await?;
-    let answers = page.app.answers.of("search");
-    let (names, failing) = tokio::join!(page.shared(&answers, read_names(page)), failing::found(page));
+    let (names, failing) = tokio::join!(page.shared("search", read_names(page)), failing::found(page));
     let (names, failing) = (names.unwrap_or_default(), failing.ok());
     let failing = failing.iter().flat_map(|failing| &failing.of.kinds).map(|one| one.kind.to_string());
     let all_kinds = names.kinds.iter().cloned().chain(failing).collect();
@@ -78,8 +70,8 @@ pub(super) async fn find(page: &Page, typed: &str) -> Result<Found, Failure> {
     };
     let (queues, kinds) = (contains(&names.queues), contains(&all_kinds));
     let ids = id_range(typed);
-    let (by_id, groups, keys) =
-        tokio::join!(by_id(page, ids.as_ref()), groups(page, typed, &names.queues), keys(page, typed));
+    let keys = page.admin().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).into_future();
+    let (by_id, groups, keys) = tokio::join!(by_id(page, ids.as_ref()), groups(page, typed, &names.queues), keys);
     let is_found = |jobs: &Result<Vec<JobRow>, Failure>| jobs.as_ref().is_ok_and(|jobs| !jobs.is_empty());
     let in_args = match page.app.redact {
         None if !(ids.is_some() && is_found(&by_id)) => Some(in_args(page, typed, now).await),
@@ -117,14 +109,9 @@ fn id_range(typed: &str) -> Option<IdRange> {
     if !(DIGITS..=32).contains(&start.len()) || end.len() > 32 {
         return None;
     }
-    let (lowest, highest) = (padded(&start, '0')?, padded(&start, 'f')?);
-    Some(IdRange { lowest, highest, end })
-}
-
-/// The digits of an id, filled up to its length.
-fn padded(digits: &str, filler: char) -> Option<u128> {
-    let rest: String = std::iter::repeat_n(filler, 32 - digits.len()).collect();
-    u128::from_str_radix(&format!("{digits}{rest}"), 16).ok()
+    // The digits of an id, filled up to its length.
+    let padded = |with: &str| u128::from_str_radix(&format!("{start}{}", with.repeat(32 - start.len())), 16).ok();
+    Some(IdRange { lowest: padded("0")?, highest: padded("f")?, end })
 }
 
 async fn by_id(page: &Page, range: Option<&IdRange>) -> Result<Vec<JobRow>, Failure> {
@@ -161,16 +148,9 @@ fn named_like(groups: &[Group], typed: &str) -> Vec<Group> {
     groups.iter().filter(|group| group.name.to_lowercase().contains(&lower)).take(MOST).cloned().collect()
 }
 
-async fn keys(page: &Page, typed: &str) -> Result<Vec<KeyHolder>, Failure> {
-    Ok(page.admin().claims().prefix(typed).limit(MOST as u32).timeout(LOOK_UP).await?)
-}
-
-async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<InArgs, Failure> {
-    let query = JobQuery::of_args(typed);
-    let found = jobs::read(page, &query, now, MOST as u32 + 1, Instant::now() + LOOK_UP).await?;
-    let has_more = found.jobs.len() > MOST;
-    let jobs = found.jobs.into_iter().take(MOST).collect();
-    Ok(InArgs { jobs, has_more, cut: found.cut })
+/// One job more than is shown tells that there are more.
+async fn in_args(page: &Page, typed: &str, now: OffsetDateTime) -> Result<jobs::Found, Failure> {
+    jobs::read(page, &JobQuery::of_args(typed), now, MOST as u32 + 1, Instant::now() + LOOK_UP).await
 }
 
 /// The names that are known.
@@ -184,17 +164,16 @@ pub(super) struct Names {
 /// The queues with jobs, runners or settings. The kinds that are registered, that live runners work, that the history of a
 /// week has, or of which the last jobs are. The first groups. Each part is read by index and has few rows.
 async fn read_names(page: &Page) -> Result<Names, Failure> {
-    let client = page.client();
     let queues = match page.sample().await {
         Some(snapshot) => snapshot.queues.iter().map(|queue| queue.settings.name.to_string()).collect(),
         None => BTreeSet::new(),
     };
     let (registered, runners, counted, last, groups) = tokio::join!(
-        Admin::new(client).kinds().timeout(LOOK_UP).into_future(),
-        Admin::new(client).runners().timeout(LOOK_UP).into_future(),
-        Admin::new(client).history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
-        client.jobs(JobFilter::all().limit(LAST)).timeout(LOOK_UP).into_future(),
-        Admin::new(client).groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
+        page.admin().kinds().timeout(LOOK_UP).into_future(),
+        page.admin().runners().timeout(LOOK_UP).into_future(),
+        page.admin().history_by_kind(WEEK, AMONG).timeout(LOOK_UP).into_future(),
+        page.client().jobs(JobFilter::all().limit(LAST)).timeout(LOOK_UP).into_future(),
+        page.admin().groups().by_name().limit(GROUPS).timeout(LOOK_UP).into_future(),
     );
     // A role that may not read all of them gets the names that it may read.
     let has_failed = registered.is_err() && runners.is_err() && counted.is_err() && last.is_err();
@@ -214,7 +193,7 @@ async fn read_names(page: &Page) -> Result<Names, Failure> {
 /// The names that contain the typed text, of one sort or of all. Names that begin with it come first.
 pub(super) async fn suggestions(page: &Page, typed: &str, of: Option<&str>) -> Vec<String> {
     // All search boxes share them. A new name appears within 20 s.
-    let names = page.shared_longer(&page.app.answers.of("suggest"), read_names(page)).await.unwrap_or_default();
+    let names = page.shared_longer("suggest", read_names(page)).await.unwrap_or_default();
     let groups = names.groups.iter().map(|group| group.name.clone()).collect();
     let sorts = [("kinds", &names.kinds), ("queues", &names.queues), ("groups", &groups)];
     let asked = sorts.into_iter().filter(|(sort, _)| of.is_none_or(|of| of == *sort)).flat_map(|(_, names)| names);

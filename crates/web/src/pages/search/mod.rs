@@ -3,20 +3,15 @@
 mod find;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use maud::{Markup, html};
 use uniqueue::JobRow;
 
-use self::find::{Found, Group, find};
+use self::find::{Found, Group, MOST, find};
 use super::groups::group_url;
 use super::jobs::{JobQuery, SINCE, member, stopped};
-use crate::failure::Failure;
-use crate::fields::{Fields, url};
-use crate::html::{Cell, Document, Hostile, document, fitting, grouped, job_link, job_rows, key_cell, state};
-use crate::page::Page;
+use crate::pages::prelude::*;
 
 /// The most bytes that are searched for.
 const MAX_BYTES: usize = 1_000;
@@ -139,8 +134,8 @@ fn jobs(page: &Page, found: &Found, typed: &str) -> Markup {
                         None => "Jobs with this in their args",
                     }
                 }
-                (job_rows(page, &redacted(&in_args.jobs), found.now))
-                @if in_args.has_more { p.note { a.inline href=(page.link(&of_args(typed, 1).url())) { "All of them" } } }
+                (job_rows(page, &redacted(&in_args.jobs[..in_args.jobs.len().min(MOST)]), found.now))
+                @if in_args.jobs.len() > MOST { p.note { a.inline href=(page.link(&of_args(typed, 1).url())) { "All of them" } } }
             }
         }
     }
