@@ -29,6 +29,12 @@ pub(crate) enum Command {
     Mutate(Mutation),
 }
 
+/// Names a job.
+#[derive(Deserialize)]
+pub(crate) struct Named {
+    pub(crate) jid: String,
+}
+
 /// Reports a failed job.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Failure {
@@ -93,18 +99,17 @@ impl Command {
         let rest = rest.trim();
         Ok(match verb {
             "PUSH" => Self::Push(read(verb, rest)?),
-            "PUSHB" => Self::PushMany(many(read(verb, rest)?)?),
+            "PUSHB" => match read::<Vec<_>>(verb, rest)? {
+                jobs if jobs.len() > MAX_JOBS => {
+                    return Err(Refusal::new(format!("Invalid PUSHB: at most {MAX_JOBS} jobs: {}", jobs.len())));
+                }
+                jobs => Self::PushMany(jobs),
+            },
             "FETCH" => Self::Fetch(match names(rest)? {
                 names if names.is_empty() => vec!["default".to_owned()],
                 names => names,
             }),
-            "ACK" => {
-                #[derive(Deserialize)]
-                struct Ack {
-                    jid: String,
-                }
-                Self::Ack(read::<Ack>(verb, rest)?.jid)
-            }
+            "ACK" => Self::Ack(read::<Named>(verb, rest)?.jid),
             "FAIL" => Self::Fail(read(verb, rest)?),
             "BEAT" => Self::Beat(read(verb, rest)?),
             "INFO" => Self::Info,
@@ -120,13 +125,6 @@ impl Command {
                 return Err(Refusal::new(format!("Unknown command {shown}")));
             }
         })
-    }
-}
-
-fn many(jobs: Vec<Box<RawValue>>) -> Result<Vec<Box<RawValue>>, Refusal> {
-    match jobs.len() {
-        0..=MAX_JOBS => Ok(jobs),
-        more => Err(Refusal::new(format!("Invalid PUSHB: at most {MAX_JOBS} jobs: {more}"))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Semaphore;
@@ -18,7 +18,7 @@ use crate::result_batches::Results;
 use crate::workers::Workers;
 
 /// How many long lines are read and worked on at once.
-const LONG_LINES: usize = 8;
+pub(crate) const LONG_LINES: usize = 8;
 
 /// The state that all connections share.
 pub(crate) struct Door {
@@ -26,7 +26,7 @@ pub(crate) struct Door {
     pub(crate) users: Users,
     pub(crate) limits: Limits,
     pub(crate) connection_limit: ConnectionLimit,
-    pub(crate) workers: Arc<Workers>,
+    pub(crate) workers: Workers,
     pub(crate) reserved: AllReserved,
     pub(crate) kinds: KindCache,
     /// Read over a connection of its own.
@@ -35,60 +35,20 @@ pub(crate) struct Door {
     pub(crate) fetches: Fetches,
     pub(crate) results: Results,
     pub(crate) counts: Counts,
+    pub(crate) started_at: Instant,
     pub(crate) long_lines: Semaphore,
     /// Cancelled at a stop.
     pub(crate) stop: CancellationToken,
 }
 
-impl Door {
-    pub(crate) fn new(
-        client: Client,
-        users: Users,
-        limits: Limits,
-        fetches: Fetches,
-        results: Results,
-        stop: CancellationToken,
-    ) -> Self {
-        Self {
-            kinds: KindCache::new(client.clone()),
-            queues: QueueCache::new(client.with_own_pool(1)),
-            removed: Removed::default(),
-            client,
-            users,
-            limits,
-            connection_limit: ConnectionLimit::new(limits.connections),
-            workers: Arc::default(),
-            reserved: AllReserved::default(),
-            fetches,
-            results,
-            counts: Counts::new(),
-            long_lines: Semaphore::new(LONG_LINES),
-            stop,
-        }
-    }
-}
-
 /// The counts of this process since it started.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Counts {
-    pub(crate) started_at: Instant,
     pub(crate) commands: AtomicU64,
     pub(crate) connections: AtomicU64,
     /// Attempts that ended, failed ones among them.
     pub(crate) processed: AtomicU64,
     pub(crate) failures: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn new() -> Self {
-        Self {
-            started_at: Instant::now(),
-            commands: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            processed: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-        }
-    }
 }
 
 /// The most names of removed queues that are remembered.

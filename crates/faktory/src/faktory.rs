@@ -5,23 +5,26 @@ use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uniqueue::{Client, Maintainer, MaintainerHandle};
+use uniqueue_admin::{KindCache, QueueCache};
 
-use crate::door::Door;
+use crate::door::{Counts, Door, LONG_LINES, Removed};
 use crate::fetches::{self, Fetches};
 use crate::hello::{Guard, Rights, Users};
-use crate::limits::Limits;
+use crate::limits::{ConnectionLimit, Limits};
+use crate::reserved::AllReserved;
 use crate::result_batches::{self, Results};
 use crate::session::{self, AnyStream};
+use crate::workers::Workers;
 
 /// How long commands may take after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,7 +64,7 @@ impl Faktory {
 
     /// Delays the answers to wrong passwords. Default: no delay. Two passwords are checked at once in any case.
     pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
-        self.users.guard(guard);
+        self.users.guard = Some(guard);
         self
     }
 
@@ -104,10 +107,11 @@ impl Faktory {
             // Replies are short, and the client waits for each.
             let _ = stream.set_nodelay(true);
             let secured = secure(stream);
-            server.connect(Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), peer);
+            let secured: Handshake = Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) });
+            server.sessions.spawn(connection(Arc::clone(&server.door), secured, peer));
         }
         drop(listener);
-        server.stop().await;
+        Box::pin(server.stop()).await;
     }
 }
 
@@ -128,8 +132,23 @@ impl Server {
     fn start(Faktory { client, users, limits }: Faktory) -> Self {
         let (fetches, requests) = Fetches::new();
         let (results, queue) = Results::new();
-        let stopping = CancellationToken::new();
-        let door = Arc::new(Door::new(client.clone(), users, limits, fetches, results, stopping));
+        let door = Arc::new(Door {
+            kinds: KindCache::new(client.clone()),
+            queues: QueueCache::new(client.with_own_pool(1)),
+            removed: Removed::default(),
+            client: client.clone(),
+            users,
+            limits,
+            connection_limit: ConnectionLimit::new(limits.connections),
+            workers: Workers::default(),
+            reserved: AllReserved::default(),
+            fetches,
+            results,
+            counts: Counts::default(),
+            started_at: Instant::now(),
+            long_lines: Semaphore::new(LONG_LINES),
+            stop: CancellationToken::new(),
+        });
         let services = TaskTracker::new();
         let end_fetches = CancellationToken::new();
         services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
@@ -142,15 +161,7 @@ impl Server {
         Self { door, services, sessions: TaskTracker::new(), end_fetches }
     }
 
-    fn connect(&self, secured: Handshake, peer: Option<IpAddr>) {
-        self.sessions.spawn(connection(Arc::clone(&self.door), secured, peer));
-    }
-
-    fn stop(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.stop_in_order())
-    }
-
-    async fn stop_in_order(self) {
+    async fn stop(self) {
         let Self { door, services, sessions, end_fetches } = self;
         door.stop.cancel();
         sessions.close();
@@ -174,7 +185,7 @@ async fn connection(door: Arc<Door>, secured: Handshake, peer: Option<IpAddr>) {
     if let Err(error) = ended.await {
         tracing::debug!(%error, "a connection ended with an error");
     }
-    door.connection_limit.leave(&stranger);
+    stranger.cancel();
 }
 
 /// Does the maintenance, and forgets old runs, until the server stops.

@@ -23,8 +23,7 @@ use uniqueue::{Client, FetchedJob, JobResult, WakeUp, WakeUps};
 
 use crate::payload::{OWN, RESERVE};
 use crate::reply::Refusal;
-use crate::sent::Fetched;
-use crate::sent::RESERVE_FOR;
+use crate::sent::{Fetched, RESERVE_FOR};
 
 /// How long the FETCH of a client waits for a job. Then the reply says that there is none.
 pub(crate) const FETCH_WAIT: Duration = Duration::from_secs(2);
@@ -54,8 +53,8 @@ pub(crate) struct Fetches(mpsc::Sender<(Wanted, Answer)>);
 impl Fetches {
     /// The requests of connections, and the receiver for [`run`].
     pub(crate) fn new() -> (Self, Requests) {
-        let (sender, receiver) = mpsc::channel(1_000);
-        (Self(sender), Requests(receiver))
+        let (sender, requests) = mpsc::channel(1_000);
+        (Self(sender), requests)
     }
 
     /// Asks for one job. The answer comes when there is one.
@@ -67,7 +66,7 @@ impl Fetches {
     }
 }
 
-pub(crate) struct Requests(mpsc::Receiver<(Wanted, Answer)>);
+pub(crate) type Requests = mpsc::Receiver<(Wanted, Answer)>;
 
 /// The connections that ask for the same.
 struct Waiting {
@@ -87,7 +86,7 @@ pub(crate) async fn run(client: Client, mut requests: Requests, stop: Cancellati
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            asked = requests.0.recv() => {
+            asked = requests.recv() => {
                 let Some((wanted, answer)) = asked else { break };
                 let waiting = all.entry(wanted).or_insert_with(|| Waiting {
                     answers: VecDeque::new(), is_in_flight: false, is_due: true, asked_at: Instant::now(),
@@ -180,24 +179,18 @@ async fn give(
             }
         }
         Ok(jobs) => {
-            let mut left = Vec::new();
-            for job in jobs {
-                let mut job = Some(job);
+            let mut left = VecDeque::from(jobs);
+            while let Some(job) = left.pop_front() {
+                let Some(answer) = next() else {
+                    left.push_front(job);
+                    break;
+                };
                 // A connection that has left meanwhile takes none.
-                while let Some(unsent) = job.take() {
-                    let Some(answer) = next() else {
-                        left.push(JobResult::give_back(unsent.job.run));
-                        break;
-                    };
-                    let run = unsent.job.run;
-                    match answer.send(Ok(unsent)) {
-                        Ok(()) => {}
-                        Err(Ok(unsent)) => job = Some(unsent),
-                        Err(Err(_)) => left.push(JobResult::give_back(run)),
-                    }
+                if let Err(Ok(unsent)) = answer.send(Ok(job)) {
+                    left.push_front(unsent);
                 }
             }
-            give_back(client, left).await;
+            give_back(client, left.into_iter().map(|job| JobResult::give_back(job.job.run)).collect()).await;
         }
     }
 }

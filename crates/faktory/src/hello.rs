@@ -48,7 +48,7 @@ pub trait Guard: Send + Sync + 'static {
 #[derive(Clone)]
 pub(crate) struct Users {
     users: Vec<User>,
-    guard: Option<Arc<dyn Guard>>,
+    pub(crate) guard: Option<Arc<dyn Guard>>,
     checks: Arc<Semaphore>,
 }
 
@@ -106,10 +106,6 @@ impl Users {
 
     pub(crate) fn add(&mut self, name: String, password: String, rights: Rights) {
         self.users.push(User { name, password, rights });
-    }
-
-    pub(crate) fn guard(&mut self, guard: Arc<dyn Guard>) {
-        self.guard = Some(guard);
     }
 
     /// A new challenge. `None`: no password is needed.

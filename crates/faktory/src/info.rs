@@ -27,7 +27,7 @@ pub(crate) async fn info(door: &Door) -> Result<Value, Refusal> {
     let queues: BTreeMap<&str, u64> =
         listed.map(|queue| (queue.settings.name.as_str(), queue.available.counted())).collect();
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    let Counts { started_at, commands, connections, processed, failures } = &door.counts;
+    let Counts { commands, connections, processed, failures } = &door.counts;
     let now = OffsetDateTime::now_utc();
     let clock = now.format(format_description!("[hour]:[minute]:[second] UTC"));
     Ok(json!({
@@ -51,7 +51,7 @@ pub(crate) async fn info(door: &Door) -> Result<Value, Refusal> {
         "server": {
             "description": concat!("uniqueue ", env!("CARGO_PKG_VERSION")),
             "faktory_version": VERSION,
-            "uptime": started_at.elapsed().as_secs(),
+            "uptime": door.started_at.elapsed().as_secs(),
             "connections": count(connections),
             "command_count": count(commands),
             "used_memory_mb": used_memory(),

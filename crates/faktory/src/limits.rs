@@ -51,7 +51,7 @@ impl ConnectionLimit {
         Self { strangers: Mutex::default(), known: Arc::new(Semaphore::new(most)) }
     }
 
-    /// A stranger's place. The token is cancelled when another takes it.
+    /// A stranger's place. The token is cancelled when another takes it, and gives it up when it is cancelled.
     pub(crate) fn stranger(&self) -> CancellationToken {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         // Connections that have closed or greeted have given their places up.
@@ -64,11 +64,6 @@ impl ConnectionLimit {
         let token = CancellationToken::new();
         strangers.push_back(token.clone());
         token
-    }
-
-    /// Gives a stranger's place up.
-    pub(crate) fn leave(&self, stranger: &CancellationToken) {
-        stranger.cancel();
     }
 
     /// The place of a known client. `None`: there is none left.
@@ -86,7 +81,7 @@ mod tests {
         let limit = ConnectionLimit::new(1);
         let known = limit.known().unwrap();
         let strangers: Vec<_> = (0..STRANGERS).map(|_| limit.stranger()).collect();
-        limit.leave(&strangers[1]);
+        strangers[1].cancel();
         limit.stranger();
         assert!(!strangers[0].is_cancelled(), "there was room");
         limit.stranger();

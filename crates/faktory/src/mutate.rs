@@ -4,6 +4,7 @@
 //! deadline.
 
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
+use uniqueue_admin::Given;
 
 use crate::command::{Mutation, MutationFilter, MutationVerb, Target};
 use crate::glob;
@@ -28,10 +29,7 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, actor: &str) -> 
     };
     let mut after: Option<JobId> = None;
     loop {
-        let mut jobs = JobFilter::new().states(state);
-        if let Some(kind) = filter.jobtype.as_deref().filter(|kind| !kind.is_empty()) {
-            jobs = jobs.kind(kind);
-        }
+        let jobs = JobFilter::new().states(state).given(given(&filter.jobtype), JobFilter::kind);
         let rows = client.jobs(jobs.oldest_first().limit(PAGE).after(after)).await?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = Some(last.id);
@@ -44,18 +42,20 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, actor: &str) -> 
 
 /// Whether a filter means a job. Faktory looks for ids only where the filter has no pattern and no type.
 fn is_meant(row: &JobRow, filter: &MutationFilter) -> bool {
-    let is_given = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
-    if is_given(&filter.regexp) {
-        let pattern = filter.regexp.as_deref().unwrap_or_default();
+    if let Some(pattern) = given(&filter.regexp) {
         return sent::of_row(row).is_ok_and(|job| glob::matches(pattern, &job));
     }
     match filter.jids.as_deref() {
-        Some(jids) if !jids.is_empty() && !is_given(&filter.jobtype) => {
-            let jid = jid(row.id, kept(&row.meta).as_ref());
-            jids.contains(&jid)
+        Some(jids) if !jids.is_empty() && given(&filter.jobtype).is_none() => {
+            jids.contains(&jid(row.id, kept(&row.meta).as_ref()))
         }
         _ => true,
     }
+}
+
+/// A text of a filter. An empty one counts as none.
+fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
 }
 
 async fn change(

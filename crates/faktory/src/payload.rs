@@ -113,9 +113,9 @@ impl Payload {
         }
         job = match unique(&custom)? {
             // A duplicate is answered, and not an error of the whole statement.
-            Unique::By(policy) => job.unique((*policy).on_conflict(OnConflict::Ignore)),
-            Unique::No => job.not_unique(),
-            Unique::NotSaid => job,
+            Some(Some(policy)) => job.unique(policy.on_conflict(OnConflict::Ignore)),
+            Some(None) => job.not_unique(),
+            None => job,
         };
         job = match custom.get("expires_at") {
             None | Some(Value::Null) => job,
@@ -206,18 +206,9 @@ pub(crate) fn sent_args(stored: &RawValue) -> Box<RawValue> {
     to_raw_value(&[stored]).unwrap_or_else(|_| stored.to_owned())
 }
 
-/// Whether a job is unique.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Unique {
-    By(Box<UniquePolicy>),
-    /// The client bypasses uniqueness.
-    No,
-    /// The client does not say: the job's registered kind does, if it has one.
-    NotSaid,
-}
-
-/// Reads the two members. The meta keeps them with the other members of `custom`.
-pub(crate) fn unique(custom: &Map<String, Value>) -> Result<Unique, Refusal> {
+/// Reads the policy of the two members, which the meta keeps with the other members of `custom`. `Some(None)`: the client bypasses
+/// uniqueness. `None`: it does not say, and the registered kind does, if there is one.
+fn unique(custom: &Map<String, Value>) -> Result<Option<Option<UniquePolicy>>, Refusal> {
     let until = match custom.get("unique_until") {
         None | Some(Value::Null) => None,
         Some(Value::String(text)) if text == "success" => None,
@@ -227,12 +218,12 @@ pub(crate) fn unique(custom: &Map<String, Value>) -> Result<Unique, Refusal> {
         }
     };
     let seconds = match custom.get("unique_for") {
-        None => return Ok(Unique::NotSaid),
-        Some(Value::Null) => return Ok(Unique::No),
+        None => return Ok(None),
+        Some(Value::Null) => return Ok(Some(None)),
         Some(given) => length(given)?,
     };
     let policy = UniquePolicy::faktory(seconds);
-    Ok(Unique::By(Box::new(match until {
+    Ok(Some(Some(match until {
         Some(until) => policy.until(until),
         None => policy,
     })))
@@ -322,7 +313,7 @@ mod options_tests {
 
     use super::*;
 
-    fn of(custom: Value) -> Result<Unique, Refusal> {
+    fn of(custom: Value) -> Result<Option<Option<UniquePolicy>>, Refusal> {
         let Value::Object(custom) = custom else { unreachable!() };
         unique(&custom)
     }
@@ -330,12 +321,12 @@ mod options_tests {
     #[test]
     fn unique_for_and_unique_until_are_read_as_the_page_has_them() {
         let ten_minutes = UniquePolicy::faktory(Duration::from_secs(600));
-        let by = |policy: UniquePolicy| Ok(Unique::By(Box::new(policy)));
+        let by = |policy: UniquePolicy| Ok(Some(Some(policy)));
         assert_eq!(of(json!({"unique_for": 600.0})), by(ten_minutes.clone()));
         assert_eq!(of(json!({"unique_for": 600, "unique_until": "success"})), by(ten_minutes.clone()));
         assert_eq!(of(json!({"unique_for": 600, "unique_until": "start"})), by(ten_minutes.until(Until::Start)));
-        assert_eq!(of(json!({"unique_for": null})), Ok(Unique::No));
-        assert_eq!(of(json!({"locale": "fr"})), Ok(Unique::NotSaid));
+        assert_eq!(of(json!({"unique_for": null})), Ok(Some(None)));
+        assert_eq!(of(json!({"locale": "fr"})), Ok(None));
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use uniqueue::{Inserted, NewJob};
 
+use crate::command::Named;
 use crate::door::Door;
 use crate::payload::{Payload, check_queue};
 use crate::reply::{Refusal, parse};
@@ -20,10 +20,6 @@ pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
 
 /// Pushes many jobs. Returns the ids of the refused jobs, with the reasons.
 pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BTreeMap<String, String>, Refusal> {
-    #[derive(Deserialize)]
-    struct Named {
-        jid: String,
-    }
     let kinds = door.kinds.kinds().await?;
     let mut refused = BTreeMap::new();
     let (mut jids, mut jobs) = (Vec::new(), Vec::new());

@@ -11,10 +11,10 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{JobResult, JobRun};
+use uniqueue::JobResult;
 
 use crate::ack;
-use crate::command::{Command, QueueVerb};
+use crate::command::{Beat, Command, QueueVerb};
 use crate::door::Door;
 use crate::fetches::{FETCH_WAIT, Wanted, give_back};
 use crate::hello::{Challenge, Identity, Rights};
@@ -23,9 +23,8 @@ use crate::line::{Line, LineLimits, Lines};
 use crate::mutate::{flush, mutate};
 use crate::push::{push, push_many};
 use crate::reply::{Refusal, Reply};
-use crate::sent;
-use crate::sent::Fetched;
-use crate::workers::{Connected, WorkerState};
+use crate::sent::{self, Fetched};
+use crate::workers::WorkerState;
 
 /// The name of a worker that gives none.
 const NO_NAME: &str = "faktory";
@@ -68,14 +67,16 @@ pub(crate) async fn run(
         let text = format!("Too many connections: at most {}", door.limits.connections);
         return writer.write_all(&Reply::from(Refusal::new(text)).bytes()).await;
     };
-    door.connection_limit.leave(stranger);
+    stranger.cancel();
     writer.write_all(&Reply::Ok.bytes()).await?;
-    let connected = (!identity.wid.is_empty()).then(|| door.workers.enter(&identity.wid));
     let wid = identity.wid.clone();
+    if !wid.is_empty() {
+        door.workers.enter(&wid);
+    }
     door.counts.connections.fetch_add(1, Ordering::Relaxed);
     let ended = Session { door, identity, lines, writer }.serve().await;
     door.counts.connections.fetch_sub(1, Ordering::Relaxed);
-    if connected.is_some_and(Connected::leave) {
+    if !wid.is_empty() && door.workers.leave(&wid) {
         // A fetch that is under way would enter the worker again.
         tokio::select! {
             () = sleep(FETCH_WAIT / 2) => {}
@@ -205,7 +206,9 @@ impl Session<'_> {
         if is_there && self.send(&fetched, &worker).await.is_ok() {
             return Ok(true);
         }
-        take_back(door, &fetched.jid, fetched.job.run).await;
+        // The client has gone.
+        door.reserved.remove(&fetched.jid, fetched.job.run);
+        give_back(&door.client, vec![JobResult::give_back(fetched.job.run)]).await;
         Ok(false)
     }
 
@@ -239,18 +242,13 @@ async fn answer(door: &Door, identity: &Identity, command: Command) -> Result<Re
             let refused = push_many(door, &items).await?;
             Ok(Reply::Value(json!(refused).to_string()))
         }
-        Command::Ack(jid) => {
-            ack::ack(door, &jid, worker(identity)).await?;
-            Ok(Reply::Ok)
-        }
+        Command::Ack(jid) => ack::ack(door, &jid, worker(identity)).await.map(|()| Reply::Ok),
         Command::Fail(failure) => ack::fail(door, failure, worker(identity)).await.map(|()| Reply::Ok),
-        Command::Beat(beat) => match door.workers.beat(&beat.wid, beat.current_state.as_deref()) {
-            Some(state) => Ok(match state.word() {
-                Some(word) => Reply::Value(json!({ "state": word }).to_string()),
-                None => Reply::Ok,
-            }),
-            None => Err(Refusal::new(format!("Unknown worker {}", beat.wid))),
-        },
+        Command::Beat(Beat { wid, current_state }) => {
+            let state = door.workers.beat(&wid, current_state.as_deref());
+            let state = state.ok_or_else(|| Refusal::new(format!("Unknown worker {wid}")))?;
+            Ok(state.word().map_or(Reply::Ok, |word| Reply::Value(json!({ "state": word }).to_string())))
+        }
         Command::Info => Ok(Reply::Value(info(door).await?.to_string())),
         Command::Flush => flush(&door.client, actor).await.map(|()| Reply::Ok),
         Command::Queue(verb, names) => queue(door, verb, names, actor).await,
@@ -265,10 +263,4 @@ fn worker(identity: &Identity) -> &str {
         "" => NO_NAME,
         wid => wid,
     }
-}
-
-/// Gives a job back whose client has gone.
-async fn take_back(door: &Door, jid: &str, run: JobRun) {
-    door.reserved.remove(jid, run);
-    give_back(&door.client, vec![JobResult::give_back(run)]).await;
 }

@@ -1,7 +1,7 @@
 //! The workers that are connected, by their `wid`.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A worker that has not beaten for this long does not count as alive.
@@ -47,12 +47,23 @@ struct Worker {
 }
 
 impl Workers {
-    /// Notes a connection of a worker. Returns the end of it.
-    pub(crate) fn enter(self: &Arc<Self>, wid: &str) -> Connected {
+    /// Notes a connection of a worker.
+    pub(crate) fn enter(&self, wid: &str) {
         let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Worker { connections: 0, state: WorkerState::Running, beat_at: Instant::now() };
         workers.entry(wid.to_owned()).or_insert_with(new).connections += 1;
-        Connected { workers: Arc::clone(self), wid: wid.to_owned() }
+    }
+
+    /// Notes the end of a connection of a worker. Returns whether it was the worker's last.
+    pub(crate) fn leave(&self, wid: &str) -> bool {
+        let mut workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(worker) = workers.get_mut(wid) else { return true };
+        worker.connections = worker.connections.saturating_sub(1);
+        let is_last = worker.connections == 0;
+        if is_last {
+            workers.remove(wid);
+        }
+        is_last
     }
 
     /// How many are connected.
@@ -81,36 +92,16 @@ impl Workers {
     }
 }
 
-/// A connection of a worker, until [`Connected::leave`].
-#[derive(Debug)]
-pub(crate) struct Connected {
-    workers: Arc<Workers>,
-    wid: String,
-}
-
-impl Connected {
-    /// Ends it. Returns whether it was the worker's last.
-    pub(crate) fn leave(self) -> bool {
-        let mut workers = self.workers.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(worker) = workers.get_mut(&self.wid) else { return true };
-        worker.connections = worker.connections.saturating_sub(1);
-        let is_last = worker.connections == 0;
-        if is_last {
-            workers.remove(&self.wid);
-        }
-        is_last
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_worker_is_known_while_it_has_a_connection_and_never_goes_back() {
-        let workers = Arc::new(Workers::default());
+        let workers = Workers::default();
         assert_eq!(workers.beat("w", None), None);
-        let (one, other) = (workers.enter("w"), workers.enter("w"));
+        workers.enter("w");
+        workers.enter("w");
         assert!(workers.is_alive("w"));
         for (says, state) in [
             (None, WorkerState::Running),
@@ -121,7 +112,7 @@ mod tests {
         ] {
             assert_eq!(workers.beat("w", says), Some(state));
         }
-        assert!(!one.leave() && other.leave());
+        assert!(!workers.leave("w") && workers.leave("w"));
         assert_eq!(workers.beat("w", None), None);
     }
 }
