@@ -1,11 +1,9 @@
 //! Running a worker's code for one job, without a runner.
 
-use std::future::{Future, IntoFuture, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::{any, fmt};
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use time::OffsetDateTime;
@@ -17,6 +15,7 @@ use crate::words::attempt_error::AttemptError;
 use crate::words::job::{Job, JobRow, NewJob};
 use crate::words::opts::{InsertOptions, insert_setters};
 use crate::words::outcome::{BoxError, Outcome};
+use crate::worker::panics::{catching, remember_places};
 use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, WorkFuture, Worker};
 
 /// A directory without a socket: a worker without a database that connects gets an error with this text.
@@ -216,8 +215,8 @@ pub enum Failure {
     /// The worker's own error.
     #[error(transparent)]
     Error(BoxError),
-    /// The panic's message.
-    #[error("panicked: {0}")]
+    /// The panic's place and message, such as `panicked at src/mail.rs:7:5: no address`.
+    #[error("{0}")]
     Panic(String),
 }
 
@@ -279,19 +278,8 @@ pub(super) fn no_database() -> Client {
 
 /// Runs the worker, and catches its panic.
 pub(super) async fn catch_panic<T>(
-    mut work: Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>,
+    work: Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>,
 ) -> Result<T, Failure> {
-    let polled = poll_fn(move |context| {
-        // After a panic the future is dropped and never polled again.
-        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-            Ok(poll) => poll.map(|result| result.map_err(Failure::Error)),
-            Err(panic) => Poll::Ready(Err(Failure::Panic(message(panic.as_ref())))),
-        }
-    });
-    polled.await
-}
-
-fn message(panic: &(dyn any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+    remember_places();
+    catching(work).await.map_err(Failure::Panic)?.map_err(Failure::Error)
 }
