@@ -9,7 +9,7 @@ use support::prelude::*;
 
 fn build(client: Client) -> Runner {
     let runner = Runner::new(client).queue("default", 2).worker(at_once);
-    runner.lease(Duration::from_secs(1)).poll_interval(Duration::from_millis(50))
+    runner.lease(Duration::from_secs(3)).poll_interval(Duration::from_millis(50))
 }
 
 /// Waits until a place accepts a job and works it.
