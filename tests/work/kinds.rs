@@ -354,9 +354,15 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
 async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon(database: Database) {
     database.client.register::<Mail>().await.unwrap();
     let cache = KindCache::new(database.client.clone());
-    let priority = async || cache.kinds().await.unwrap().get("mail").unwrap()["priority"].clone();
-    let (found, sent) = counting_statements(async { (priority().await, priority().await) }).await;
-    assert_eq!((found, sent), ((json!(3), json!(3)), 1));
-    database.execute("UPDATE {schema}.kind SET priority = 4 WHERE name = 'mail'").await;
-    eventually!(priority().await == json!(4), "the change is not seen");
+    let queue = async |kind| {
+        let filled = cache.fill_in(NewJob::new(kind, &json!({}))).await.unwrap();
+        filled.queue_name().map(str::to_owned)
+    };
+    let asking = async { (cache.knows("mail").await.unwrap(), cache.knows("other").await.unwrap()) };
+    let (known, sent) = counting_statements(asking).await;
+    assert_eq!((known, sent), ((true, false), 1));
+    let (found, sent) = counting_statements(async { (queue("mail").await, queue("other").await) }).await;
+    assert_eq!((found, sent), ((Some("mails".to_owned()), None), 0));
+    database.execute("UPDATE {schema}.kind SET queue = 'letters' WHERE name = 'mail'").await;
+    eventually!(queue("mail").await.as_deref() == Some("letters"), "the change is not seen");
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
-use uniqueue::{Client, Result};
+use uniqueue::{Client, NewJob, Result};
 
 use crate::kinds::KINDS;
 use crate::statement::{arguments, ask};
@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(2);
 type Known = Option<(Instant, Arc<HashMap<String, Value>>)>;
 
 /// The registered kinds, read from the database at most every 2 s: for processes that insert jobs by name for others, and
-/// take the options that are left out from the kind (`NewJob::or_registered`).
+/// take the options that are left out from the kind. Without a cache, [`Client::fill_in`] asks the database for each job.
 ///
 /// ```no_run
 /// # use serde_json::json;
@@ -27,11 +27,7 @@ type Known = Option<(Instant, Arc<HashMap<String, Value>>)>;
 /// # use uniqueue_admin::KindCache;
 /// # async fn run(client: Client) -> uniqueue::Result<()> {
 /// let cache = KindCache::new(client.clone());
-/// let job = NewJob::new("email.send", &json!({"user_id": 42}));
-/// let job = match cache.kinds().await?.get("email.send") {
-///     Some(kind) => job.or_registered(kind)?,
-///     None => job,
-/// };
+/// let job = cache.fill_in(NewJob::new("email.send", &json!({"user_id": 42}))).await?;
 /// client.insert(job).await?;
 /// # Ok(()) }
 /// ```
@@ -47,12 +43,29 @@ impl KindCache {
         Self { client, known: Mutex::default() }
     }
 
-    /// The documents of the registered kinds by their names. Calls that come during a read wait for its answer.
+    /// Whether a kind is registered.
     ///
     /// # Errors
     ///
     /// [`Error::Database`](uniqueue::Error::Database). The next call reads anew.
-    pub async fn kinds(&self) -> Result<Arc<HashMap<String, Value>>> {
+    pub async fn knows(&self, kind: &str) -> Result<bool> {
+        Ok(self.kinds().await?.contains_key(kind))
+    }
+
+    /// The job with the options of its registered kind, where the job leaves them out. A job of another kind stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::fill_in`].
+    pub async fn fill_in(&self, job: NewJob) -> Result<NewJob> {
+        match self.kinds().await?.get(job.kind()) {
+            Some(kind) => job.or_registered(kind),
+            None => Ok(job),
+        }
+    }
+
+    /// The documents of the kinds by their names. Calls that come during a read wait for its answer.
+    async fn kinds(&self) -> Result<Arc<HashMap<String, Value>>> {
         let mut known = self.known.lock().await;
         if let Some((_, kinds)) = known.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
             return Ok(Arc::clone(kinds));

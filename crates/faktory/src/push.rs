@@ -1,8 +1,7 @@
 //! Pushing jobs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 use uniqueue::{Inserted, NewJob};
 
@@ -13,14 +12,12 @@ use crate::reply::{Refusal, parse};
 
 /// Pushes one job.
 pub(crate) async fn push(door: &Door, payload: Payload) -> Result<(), Refusal> {
-    let kinds = door.kinds.kinds().await?;
-    let job = prepare(&kinds, payload)?;
+    let job = prepare(door, payload).await?;
     answer(&door.client.insert(job).await?)
 }
 
 /// Pushes many jobs. Returns the ids of the refused jobs, with the reasons.
 pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BTreeMap<String, String>, Refusal> {
-    let kinds = door.kinds.kinds().await?;
     let mut refused = BTreeMap::new();
     let (mut jids, mut jobs) = (Vec::new(), Vec::new());
     for item in items {
@@ -28,7 +25,7 @@ pub(crate) async fn push_many(door: &Door, items: &[Box<RawValue>]) -> Result<BT
         match parse::<Payload>("PUSHB", item.get()) {
             Ok(payload) => {
                 let jid = payload.jid.clone();
-                match prepare(&kinds, payload) {
+                match prepare(door, payload).await {
                     Ok(job) => {
                         jids.push(jid);
                         jobs.push(job);
@@ -83,13 +80,9 @@ fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) 
 }
 
 /// The job that is inserted, with what its registered kind says.
-fn prepare(kinds: &HashMap<String, Value>, payload: Payload) -> Result<NewJob, Refusal> {
-    let kind = kinds.get(payload.jobtype());
-    let job = payload.job(kind.is_some())?;
-    let job = match kind {
-        Some(kind) => job.or_registered(kind)?,
-        None => job,
-    };
+async fn prepare(door: &Door, payload: Payload) -> Result<NewJob, Refusal> {
+    let is_registered = door.kinds.knows(payload.jobtype()).await?;
+    let job = door.kinds.fill_in(payload.job(is_registered)?).await?;
     check_queue(job.queue_name().unwrap_or_default())?;
     Ok(job)
 }

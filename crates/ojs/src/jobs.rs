@@ -63,7 +63,6 @@ fn refused(error: uniqueue::Error, id: JobId) -> Problem {
 /// Completes jobs: what they leave out comes from their registered kinds. A job of another kind gets OJS's number of attempts.
 /// Gives queues the rates that jobs ask for.
 pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec<NewJob>, Problem> {
-    let kinds = door.kinds.kinds().await?;
     // Each queue is set once: the last job that asks for a rate decides.
     let rates: BTreeMap<_, _> =
         envelopes.iter().filter_map(|one| one.rate.as_ref()).map(|rate| (rate.queue(), rate)).collect();
@@ -73,11 +72,9 @@ pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec
     let mut jobs = Vec::with_capacity(envelopes.len());
     for envelope in envelopes {
         let job = envelope.job.id(envelope.id);
-        jobs.push(match kinds.get(&envelope.kind) {
-            Some(kind) => job.or_registered(kind)?,
-            None if envelope.has_retry => job,
-            None => job.max_attempts(DEFAULT_ATTEMPTS),
-        });
+        let has_attempts = envelope.has_retry || door.kinds.knows(&envelope.kind).await?;
+        let job = if has_attempts { job } else { job.max_attempts(DEFAULT_ATTEMPTS) };
+        jobs.push(door.kinds.fill_in(job).await?);
     }
     Ok(jobs)
 }
