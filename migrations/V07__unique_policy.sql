@@ -223,6 +223,7 @@ COMMENT ON FUNCTION _policy_words IS
 
 CREATE FUNCTION _scope_states(scope text) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    -- available 1, pending 16, retryable 32 and scheduled 128; then running 64, completed 4, cancelled 2 and discarded 8.
     RETURN (CASE scope WHEN 'queued' THEN 177 WHEN 'active' THEN 241 WHEN 'completed' THEN 245 WHEN 'exists' THEN 255 ELSE 251 END)::smallint;
 COMMENT ON FUNCTION _scope_states(text) IS
     'The states of a scope of policies, as a bitmask like job.unique_states. Besides the scopes of policies, until_success means all states but completed, as Faktory has it.';
@@ -300,12 +301,9 @@ AS $$
 DECLARE
     -- Members that are null are absent.
     has CONSTANT jsonb := jsonb_strip_nulls(document);
-    of_update CONSTANT text := CASE
-        WHEN has ? 'update' THEN 'update'
-        WHEN has ? 'debounce' THEN 'debounce'
-        WHEN has ? 'max_delay' THEN 'max_delay'
-        WHEN has ? 'max_items' THEN 'max_items'
-    END;
+    of_update CONSTANT text := (
+        SELECT m.name FROM unnest('{update,debounce,max_delay,max_items}'::text[]) AS m (name) WHERE has ? m.name LIMIT 1
+    );
     until_start CONSTANT boolean := coalesce(has ->> 'until' = 'start', false);
     first_limit CONSTANT text := CASE WHEN has ? 'period' THEN 'period' WHEN has ? 'ttl' THEN 'ttl' END;
     last_limit CONSTANT text := CASE WHEN has ?& '{period,ttl}' THEN 'ttl' WHEN has ? 'window' THEN 'window' END;
@@ -515,6 +513,17 @@ $$;
 COMMENT ON FUNCTION _read_unique_policy IS
     'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. changes: what an update changes. Null: another on_conflict. Error 22023 names the invalid member.';
 
+CREATE FUNCTION _name_problem(what text, name text) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN what || ': ' || CASE
+        WHEN name IS NULL THEN 'must not be null'
+        WHEN name = '' THEN 'must not be empty: ""'
+        WHEN octet_length(name) > 128 THEN 'must not be longer than 128 bytes: ' || to_json(name)::text
+        WHEN name COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'must not hold control characters: ' || to_json(name)::text
+    END;
+COMMENT ON FUNCTION _name_problem IS
+    'The rule that the name of a kind or a queue breaks, as errors show it. what: kind or queue. Null: the name is valid.';
+
 CREATE FUNCTION _check_job(
     kind text,
     args jsonb,
@@ -536,16 +545,8 @@ DECLARE
     problem text;
 BEGIN
     problem := CASE
-        WHEN kind IS NULL THEN 'kind: must not be null'
-        WHEN kind = '' THEN 'kind: must not be empty: ""'
-        WHEN octet_length(kind) > 128 THEN format('kind: must not be longer than 128 bytes: %s', to_json(kind))
-        WHEN kind COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
-            format('kind: must not hold control characters: %s', to_json(kind))
-        WHEN queue IS NULL THEN 'queue: must not be null'
-        WHEN queue = '' THEN 'queue: must not be empty: ""'
-        WHEN octet_length(queue) > 128 THEN format('queue: must not be longer than 128 bytes: %s', to_json(queue))
-        WHEN queue COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
-            format('queue: must not hold control characters: %s', to_json(queue))
+        WHEN _name_problem('kind', kind) IS NOT NULL THEN _name_problem('kind', kind)
+        WHEN _name_problem('queue', queue) IS NOT NULL THEN _name_problem('queue', queue)
         WHEN priority NOT BETWEEN -32768 AND 32767 THEN format('priority: must be -32768 to 32767: %s', priority)
         WHEN max_attempts NOT BETWEEN 1 AND 32767 THEN format('max_attempts: must be 1 to 32767: %s', max_attempts)
         WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN

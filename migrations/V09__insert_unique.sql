@@ -17,12 +17,12 @@ END
 $$;
 COMMENT ON FUNCTION new_job_id IS 'A new UUIDv7. Ids follow the clock to the microsecond.';
 
--- Three ways lead into the job table. src/store/insert chooses among them:
+-- Three ways lead into the job table. src/store/insert chooses among them for Rust, insert_jobs for SQL:
 --
 --   plain       rows without a key: INSERT, and nothing else.
 --   unique      _insert_unique: a look for holders, then INSERT of the rows that have none.
---   one by one  _insert_one, and _insert_batch. Where a key takes more than a look, or a job asks for more than ignore, they
---               take the keys one by one, in their order.
+--   one by one  _insert_one for one job, _insert_one_by_one for several. Where a key takes more than a look, or a job asks
+--               for more than ignore, they take the keys one by one, in their order.
 
 CREATE TYPE new_job AS (
     place integer,
@@ -88,7 +88,7 @@ CREATE FUNCTION _not_by_partial_index(condition boolean) RETURNS boolean
 COMMENT ON FUNCTION _not_by_partial_index IS
     'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
 
-CREATE FUNCTION _insert_unique(jobs new_job[], folded integer[]) RETURNS SETOF insert_answer
+CREATE FUNCTION _insert_unique(jobs new_job[], OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[])
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -96,14 +96,13 @@ DECLARE
     instant CONSTANT timestamptz := clock_timestamp();
     -- The jobs that have no answer yet.
     rest new_job[] := jobs;
-    -- The answers, but for the jobs that were inserted at the instant.
-    answers insert_answer[] := '{}';
     held insert_answer[];
     entered integer;
     -- The answers of the new jobs that have times of their own, without places: of a round, and of all rounds.
     others insert_answer[];
     timed insert_answer[] := '{}';
 BEGIN
+    answers := '{}';
     FOR round IN 1..10 LOOP
         -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a
         -- job that does not claim its key in its first state meets no entry there. A lateral subquery is a probe for each
@@ -172,9 +171,7 @@ BEGIN
             ) FILTER (WHERE e.state <> 'available' OR e.scheduled_at <> instant OR e.unique_until IS NOT NULL)
         INTO entered, others
         FROM entered AS e;
-        IF others IS NOT NULL THEN
-            timed := timed || others;
-        END IF;
+        timed := timed || others;
         EXIT WHEN entered = cardinality(rest);
         rest := rest[entered + 1 :];
         -- A rival, an expired claim, or a holder that ended meanwhile.
@@ -183,36 +180,24 @@ BEGIN
         rest := CASE WHEN round < 10 THEN rest[2:] ELSE '{}' END;
         EXIT WHEN rest = '{}';
     END LOOP;
-    IF (answers <> '{}' OR folded IS NOT NULL) AND EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
-        PERFORM _note_duplicates(
-            array_agg(u.kind), array_agg(u.unique_key), array_agg(coalesce(h.id, u.id)),
-            array_agg(coalesce(folded[u.place], 0) + (h.id IS NOT NULL)::integer)
-        )
-        FROM unnest(jobs) AS u
-        LEFT JOIN unnest(answers) AS h ON h.place = u.place AND h.outcome = 'duplicate'
-        WHERE h.id IS NOT NULL OR folded[u.place] > 0
-        HAVING count(*) > 0;
+    IF cardinality(answers) = cardinality(jobs) THEN
+        woken := ARRAY(SELECT a.id FROM unnest(answers) AS a WHERE a.outcome = 'inserted');
+        RETURN;
     END IF;
-
-    RETURN QUERY SELECT a.* FROM unnest(answers) AS a;
-    IF cardinality(answers) < cardinality(jobs) OR EXISTS (SELECT FROM unnest(answers) AS a WHERE a.outcome = 'inserted') THEN
-        IF EXISTS (
-            SELECT FROM runner AS r WHERE r.idle AND r.queues && ARRAY(SELECT u.queue FROM unnest(jobs) AS u)
-        ) THEN
-            PERFORM _wake_for(ARRAY(SELECT u.id FROM unnest(jobs) AS u));
-        END IF;
-        RETURN QUERY
-        SELECT
-            NULL::integer, 'inserted', NULL::uuid, NULL::uuid, 'available'::job_state, instant, instant, NULL::timestamptz,
-            NULL::text, NULL::job, NULL::integer;
-        RETURN QUERY
-        SELECT
-            u.place, t.outcome, t.replaced, t.id, t.state, t.created_at, t.scheduled_at, t.unique_until, u.unique_key, t.job,
-            t.earlier
-        FROM unnest(timed) AS t
-        INNER JOIN unnest(jobs) AS u ON u.id = t.id;
+    answers := answers
+        || (NULL, 'inserted', NULL, NULL, 'available', instant, instant, NULL, NULL, NULL, NULL)::insert_answer;
+    IF timed <> '{}' THEN
+        answers := answers || ARRAY(
+            SELECT
+                (
+                    u.place, t.outcome, t.replaced, t.id, t.state, t.created_at, t.scheduled_at, t.unique_until, u.unique_key,
+                    t.job, t.earlier
+                )::insert_answer
+            FROM unnest(timed) AS t
+            INNER JOIN unnest(jobs) AS u ON u.id = t.id
+        );
     END IF;
 END
 $$;
 COMMENT ON FUNCTION _insert_unique IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. A key that needs more than a look-up is settled by _insert_one_by_one. folded: for each place, how many other inputs of the caller are duplicates of it. The audit counts them. Null: none.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. A key that needs more than a look-up is settled by _insert_one_by_one. answers: one without a place is for every job that no other names. woken: the jobs that may start. Null: all. stopped: null.';

@@ -120,22 +120,17 @@ COMMENT ON FUNCTION _replace_holder IS
     'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 REVOKE EXECUTE ON FUNCTION _replace_holder FROM PUBLIC;
 
-CREATE FUNCTION _expiry(run new_job[], due timestamptz) RETURNS timestamptz
+CREATE FUNCTION _expiry(run new_job[], due timestamptz, OUT expires_at timestamptz, OUT expires_in interval)
     LANGUAGE sql STABLE
-    -- Null if one of the jobs does not expire.
-    RETURN (
-        SELECT CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END
-        FROM unnest(run) AS u
-        CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
-    );
+AS $$
+SELECT
+    CASE WHEN bool_and(e.at IS NOT NULL) THEN max(e.at) END,
+    CASE WHEN bool_and(u.expires_in IS NOT NULL) THEN max(u.expires_in) END
+FROM unnest(run) AS u
+CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
+$$;
 COMMENT ON FUNCTION _expiry IS
-    'When a job that stands for all of these expires: at the latest of their times. due: what an expires_in counts from. Null: it does not count yet. Returns null if one of the jobs does not expire.';
-
-CREATE FUNCTION _longest_expiry(run new_job[]) RETURNS interval
-    LANGUAGE sql IMMUTABLE
-    RETURN (SELECT CASE WHEN bool_and(u.expires_in IS NOT NULL) THEN max(u.expires_in) END FROM unnest(run) AS u);
-COMMENT ON FUNCTION _longest_expiry IS
-    'The expires_in of a job that stands for all of these: the longest. Null: one of the jobs has none.';
+    'When a job that stands for all of these expires: at the latest of their times, after the longest of their lengths. due: what an expires_in counts from. Null: it does not count yet. Null: one of the jobs does not expire.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -371,8 +366,8 @@ DECLARE
     arrived timestamptz;
     change record;
     last new_job;
-    expiry timestamptz;
-    longest interval;
+    new_at timestamptz;
+    new_in interval;
 BEGIN
     settled := 0;
     -- The second of two updates waits here for the first, and goes on from its result.
@@ -395,11 +390,10 @@ BEGIN
     ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
         PERFORM _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due));
     END IF;
-    IF held.expires_at IS NOT NULL THEN
-        expiry := _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END);
-    END IF;
-    IF held.expires_in IS NOT NULL THEN
-        longest := _longest_expiry(run[1 : settled]);
+    IF num_nonnulls(held.expires_at, held.expires_in) > 0 THEN
+        SELECT e.expires_at, e.expires_in
+        INTO new_at, new_in
+        FROM _expiry(run[1 : settled], CASE WHEN held.state <> 'pending' THEN greatest(arrived, change.due) END) AS e;
     END IF;
     UPDATE job AS h
     SET args = change.new_args,
@@ -410,8 +404,8 @@ BEGIN
             ELSE h.unique_until
         END,
         -- The latest of their times: no caller's args expire early.
-        expires_at = CASE WHEN expiry IS NOT NULL THEN greatest(h.expires_at, expiry) END,
-        expires_in = CASE WHEN longest IS NOT NULL THEN greatest(h.expires_in, longest) END,
+        expires_at = CASE WHEN num_nulls(h.expires_at, new_at) = 0 THEN greatest(h.expires_at, new_at) END,
+        expires_in = CASE WHEN num_nulls(h.expires_in, new_in) = 0 THEN greatest(h.expires_in, new_in) END,
         -- The new args get all their attempts.
         max_attempts = CASE
             WHEN h.attempt > 0 THEN least(32767, h.attempt::integer + last.max_attempts)
@@ -444,7 +438,9 @@ DECLARE
 BEGIN
     -- The run that it promises must not expire before the newcomer would.
     IF held.expires_at IS NOT NULL THEN
-        new_expiry := _expiry(ARRAY[given], CASE WHEN held.state <> 'pending' THEN greatest(at, held.scheduled_at) END);
+        new_expiry := (
+            _expiry(ARRAY[given], CASE WHEN held.state <> 'pending' THEN greatest(at, held.scheduled_at) END)
+        ).expires_at;
         lives_longer := (held.expires_at >= new_expiry) IS NOT TRUE;
     ELSIF held.state = 'pending' AND held.expires_in IS NOT NULL THEN
         lives_longer := (held.expires_in >= given.expires_in) IS NOT TRUE;
@@ -771,6 +767,11 @@ BEGIN
             settled := cardinality(run);
             given := run[settled];
         END IF;
+        IF num_nonnulls(given.expires_at, given.expires_in) > 0 THEN
+            SELECT e.expires_at, e.expires_in
+            INTO given.expires_at, given.expires_in
+            FROM _expiry(coalesce(updates, ARRAY[given]), CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END) AS e;
+        END IF;
         INSERT INTO job AS j (
             id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
             unique_key, unique_states, unique_until, until_start, discard_on_reentry, unique_yielded,
@@ -790,11 +791,7 @@ BEGIN
             CASE WHEN updates IS NOT NULL THEN arrived END, CASE WHEN updates IS NOT NULL THEN (run[settled]).id END,
             -- The children of what it replaced will wait for it, so a runner must not delete it when it completes.
             CASE WHEN replaced.replaced_by = (run[1]).id THEN replaced.awaited END,
-            CASE
-                WHEN num_nonnulls(given.expires_at, given.expires_in) > 0
-                    THEN _expiry(coalesce(updates, ARRAY[given]), CASE WHEN NOT given.is_pending THEN greatest(arrived, due) END)
-            END,
-            CASE WHEN given.expires_in IS NOT NULL THEN _longest_expiry(coalesce(updates, ARRAY[given])) END
+            given.expires_at, given.expires_in
         )
         ON CONFLICT DO NOTHING
         RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until, CASE WHEN goes_without THEN j::job END

@@ -219,32 +219,23 @@ AS $$
 DECLARE
     -- The jobs of a batch are due at one time, whenever their keys are taken.
     instant CONSTANT timestamptz := CASE WHEN cardinality(jobs) > 1 THEN clock_timestamp() END;
+    can_be_undone CONSTANT boolean := max_wait IS NOT NULL
+        OR (one_by_one AND NOT is_each AND EXISTS (SELECT FROM unnest(jobs) AS u WHERE u.on_conflict <> 'ignore'));
     caller_lock_timeout CONSTANT text := current_setting('lock_timeout');
     settled record;
-    answers insert_answer[];
     is_rejected boolean := false;
 BEGIN
-    IF max_wait IS NOT NULL THEN
-        PERFORM _limit_wait(max_wait);
-    END IF;
-
     -- Rivals of a row that was written in a block wait until the whole transaction ends, also after a rollback to a savepoint.
     -- So a batch that nothing can undo has no block.
-    IF max_wait IS NULL AND (is_each OR NOT EXISTS (SELECT FROM unnest(jobs) AS u WHERE u.on_conflict <> 'ignore')) THEN
-        IF NOT one_by_one THEN
-            RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
-            RETURN;
-        END IF;
-        settled := _insert_one_by_one(jobs, instant);
+    IF NOT can_be_undone THEN
+        settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs) END;
     ELSE
+        IF max_wait IS NOT NULL THEN
+            PERFORM _limit_wait(max_wait);
+        END IF;
         -- A rejection undoes the whole batch and nothing else.
         BEGIN
-            IF NOT one_by_one THEN
-                RETURN QUERY SELECT a.* FROM _insert_unique(jobs, folded) AS a;
-                PERFORM set_config('lock_timeout', caller_lock_timeout, true);
-                RETURN;
-            END IF;
-            settled := _insert_one_by_one(jobs, instant);
+            settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs) END;
             is_rejected := NOT is_each AND EXISTS (SELECT FROM unnest(settled.answers) AS a WHERE a.outcome = 'rejected');
             IF is_rejected THEN
                 RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
@@ -262,14 +253,13 @@ BEGIN
         END;
         PERFORM set_config('lock_timeout', caller_lock_timeout, true);
     END IF;
-    answers := settled.answers;
     IF EXISTS (SELECT FROM duplicate_audit AS a WHERE a.stopped_at IS NULL) THEN
         PERFORM _note_duplicates(
-            array_agg(u.kind), array_agg(u.unique_key), array_agg(a.id),
-            array_agg(coalesce(folded[u.place], 0) + (a.outcome <> 'inserted')::integer)
+            array_agg(u.kind), array_agg(u.unique_key), array_agg(coalesce(a.id, u.id)),
+            array_agg(coalesce(folded[u.place], 0) + coalesce(a.outcome <> 'inserted', false)::integer)
         )
         FROM unnest(jobs) AS u
-        CROSS JOIN LATERAL (SELECT (answers[u.place]).id, (answers[u.place]).outcome) AS a
+        LEFT JOIN unnest(settled.answers) AS a ON a.place = u.place
         WHERE CASE
             WHEN is_rejected THEN a.outcome = 'rejected'
             ELSE a.outcome <> 'inserted' OR folded[u.place] > 0
@@ -277,12 +267,22 @@ BEGIN
         HAVING count(*) > 0;
     END IF;
     IF NOT is_rejected THEN
-        IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
-            PERFORM _wake_for(settled.woken);
+        IF EXISTS (
+            SELECT FROM runner AS r
+            WHERE r.idle AND CASE
+                WHEN settled.woken IS NULL THEN r.queues && ARRAY(SELECT u.queue FROM unnest(jobs) AS u)
+                ELSE settled.woken <> '{}'
+            END
+        ) THEN
+            PERFORM _wake_for(coalesce(settled.woken, ARRAY(SELECT u.id FROM unnest(jobs) AS u)));
         END IF;
         IF settled.stopped IS NOT NULL THEN
             PERFORM _tell_runners(settled.stopped);
         END IF;
+    END IF;
+    IF NOT one_by_one THEN
+        RETURN QUERY SELECT a.* FROM unnest(settled.answers) AS a;
+        RETURN;
     END IF;
     -- Each job as it is now, and once: a holder of many updates is large.
     RETURN QUERY
@@ -291,7 +291,7 @@ BEGIN
         NULL::timestamptz, a.unique_key, CASE WHEN a.is_first THEN coalesce(j.job, a.job) END, e.place
     FROM (
         SELECT u.*, row_number() OVER (PARTITION BY u.id ORDER BY u.place) = 1 AS is_first
-        FROM unnest(answers) AS u
+        FROM unnest(settled.answers) AS u
         WHERE NOT is_rejected OR u.outcome = 'rejected'
     ) AS a
     LEFT JOIN LATERAL (
@@ -300,9 +300,9 @@ BEGIN
         WHERE c.id = a.id AND NOT is_rejected
         LIMIT 1
     ) AS j ON true
-    LEFT JOIN unnest(answers) AS e ON is_rejected AND e.id = a.id AND e.created_at IS NOT NULL
+    LEFT JOIN unnest(settled.answers) AS e ON is_rejected AND e.id = a.id AND e.created_at IS NOT NULL
     ORDER BY a.place;
 END
 $$;
 COMMENT ON FUNCTION _insert_batch IS
-    'Inserts a batch, all or none: with _insert_unique if possible, else one by one. one_by_one: so from the start, for an on_conflict other than ignore, equal keys, or ids that may exist. is_each: a rejection concerns only its own job. A rejection otherwise inserts nothing, and only the rejected places are returned. busy is returned once, without a place. The function for users is insert_jobs.';
+    'Inserts a batch, all or none. one_by_one: with _insert_one_by_one, for an on_conflict other than ignore, equal keys, or ids that may exist. Else with _insert_unique. is_each: a rejection concerns only its own job. Otherwise it inserts nothing, and only the rejected places are returned. busy is returned once, without a place. folded: for each place, how many other inputs are duplicates of it. Null: none.';

@@ -258,20 +258,6 @@ CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS 
     END;
 COMMENT ON FUNCTION _is_whole IS 'Whether a JSON value is an integer within these limits. True if the value is absent.';
 
-CREATE FUNCTION _time_problem(document jsonb, member text) RETURNS text
-    LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN jsonb_typeof(document -> member) NOT IN ('null', 'string') THEN
-            format('invalid %s: must be a string: %s', member, document -> member)
-        -- Not what else a cast takes: "tomorrow", and a time that the session's zone would decide.
-        WHEN (document ->> member) COLLATE "C" !~
-            '^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$'
-        THEN
-            format('invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s', member, document -> member)
-    END;
-COMMENT ON FUNCTION _time_problem IS
-    'The text of the error for a member of a job''s document that insert_jobs cannot read as a time. Null: the member is a time, or absent.';
-
 CREATE FUNCTION _read_job(document jsonb, place integer) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -287,37 +273,33 @@ DECLARE
     given new_job;
     expires_in interval;
 BEGIN
-    -- In the args null is a value.
-    problem := CASE
-        WHEN jsonb_typeof(document) <> 'object' THEN format('must be an object: %s', left(document::text, 80))
-        WHEN document - members <> '{}' THEN
-            format('unknown member: %s', (SELECT to_json(m.name) FROM jsonb_object_keys(document - members) AS m (name) LIMIT 1))
-        WHEN jsonb_typeof(document -> 'kind') NOT IN ('null', 'string') THEN
-            format('invalid kind: must be a string: %s', document -> 'kind')
-        WHEN jsonb_typeof(document -> 'queue') NOT IN ('null', 'string') THEN
-            format('invalid queue: must be a string: %s', document -> 'queue')
-        WHEN jsonb_typeof(document -> 'id') NOT IN ('null', 'string') THEN
-            format('invalid id: must be a string: %s', document -> 'id')
-        WHEN document ?| '{scheduled_at, expires_at}'
-            AND coalesce(_time_problem(document, 'scheduled_at'), _time_problem(document, 'expires_at')) IS NOT NULL
-        THEN
-            coalesce(_time_problem(document, 'scheduled_at'), _time_problem(document, 'expires_at'))
-        WHEN jsonb_typeof(document -> 'expires_in') NOT IN ('null', 'string') THEN
-            format('invalid expires_in: must be a string: %s', document -> 'expires_in')
-        WHEN jsonb_typeof(document -> 'pending') NOT IN ('null', 'boolean') THEN
-            format('invalid pending: must be true or false: %s', document -> 'pending')
-        WHEN jsonb_typeof(document -> 'group_key') NOT IN ('null', 'string') THEN
-            format('invalid group_key: must be a string: %s', document -> 'group_key')
-        WHEN jsonb_typeof(document -> 'in_order') NOT IN ('null', 'boolean') THEN
-            format('invalid in_order: must be true or false: %s', document -> 'in_order')
-        WHEN jsonb_typeof(document -> 'group_limit') <> 'null' AND NOT _is_whole(document -> 'group_limit', 1, 32767) THEN
-            format('invalid group_limit: must be 1 to 32767: %s', document -> 'group_limit')
-        WHEN jsonb_typeof(document -> 'priority') <> 'null' AND NOT _is_whole(document -> 'priority', -32768, 32767) THEN
-            format('invalid priority: must be -32768 to 32767: %s', document -> 'priority')
-        WHEN jsonb_typeof(document -> 'max_attempts') <> 'null' AND NOT _is_whole(document -> 'max_attempts', 1, 32767) THEN
-            format('invalid max_attempts: must be 1 to 32767: %s', document -> 'max_attempts')
-        WHEN waits AND (document ->> 'pending')::boolean THEN 'invalid pending: not together with after'
-    END;
+    IF jsonb_typeof(document) <> 'object' THEN
+        PERFORM _refuse(format('must be an object: %s', left(document::text, 80)));
+    END IF;
+    SELECT coalesce('unknown member: ' || m.stranger, format('invalid %s: must be %s: %s', e.key, m.must, e.value))
+    INTO problem
+    FROM jsonb_each(document) AS e
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE WHEN e.key <> ALL (members) THEN to_json(e.key)::text END AS stranger,
+            CASE
+                WHEN e.value = 'null' THEN NULL
+                WHEN e.key IN ('kind', 'queue', 'id', 'group_key', 'scheduled_at', 'expires_at', 'expires_in')
+                    AND jsonb_typeof(e.value) <> 'string' THEN 'a string'
+                WHEN e.key IN ('pending', 'in_order') AND jsonb_typeof(e.value) <> 'boolean' THEN 'true or false'
+                WHEN e.key IN ('group_limit', 'max_attempts') AND NOT _is_whole(e.value, 1, 32767) THEN '1 to 32767'
+                WHEN e.key = 'priority' AND NOT _is_whole(e.value, -32768, 32767) THEN '-32768 to 32767'
+                -- Not what else a cast takes: "tomorrow", and a time that the session's zone would decide.
+                WHEN e.key IN ('scheduled_at', 'expires_at') AND (e.value #>> '{}') COLLATE "C" !~
+                    '^[0-9]{4,6}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)? ?([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)$'
+                THEN 'a time with its zone, such as 2026-02-12T15:15:00Z'
+            END AS must
+    ) AS m
+    WHERE coalesce(m.stranger, m.must) IS NOT NULL
+    LIMIT 1;
+    IF problem IS NULL AND waits AND (document ->> 'pending')::boolean THEN
+        problem := 'invalid pending: not together with after';
+    END IF;
     IF problem IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = problem;
     ELSIF document ->> 'expires_in' IS NOT NULL THEN
@@ -362,9 +344,10 @@ RETURNS TABLE (
     SET search_path FROM CURRENT
 AS $$
 DECLARE
-    batch new_job[];
+    document jsonb;
+    place integer;
+    batch new_job[] := '{}';
     answers insert_answer[];
-    given record;
     one_by_one boolean;
 BEGIN
     PERFORM _check_insert_options(max_wait, on_reject);
@@ -377,42 +360,28 @@ BEGIN
             HINT = 'Insert them with several calls in one transaction.';
     END IF;
     BEGIN
-        batch := ARRAY(
-            SELECT r.job
-            FROM (
-                SELECT _read_job(e.document, e.place::integer) AS job
-                FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place)
-                OFFSET 0
-            ) AS r
-            ORDER BY (r.job).unique_key, (r.job).place
-        );
+        FOR document, place IN SELECT e.value, e.ordinality FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e LOOP
+            batch := batch || _read_job(document, place);
+        END LOOP;
     EXCEPTION
         WHEN data_exception THEN
-            -- The first job that cannot be read. One block for all jobs costs less than one for each.
-            FOR given IN SELECT e.* FROM jsonb_array_elements(jobs) WITH ORDINALITY AS e (document, place) LOOP
-                BEGIN
-                    PERFORM _read_job(given.document, given.place::integer);
-                EXCEPTION
-                    WHEN data_exception THEN
-                        RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', given.place - 1, CASE
-                            WHEN SQLSTATE = '22023' THEN SQLERRM
-                            WHEN SQLSTATE = '22P02' THEN format('invalid id: must be a UUID: %s', given.document -> 'id')
-                            ELSE (
-                                SELECT format(
-                                    'invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s',
-                                    string_agg(m.name, ' or '), string_agg((given.document -> m.name)::text, ' and ')
-                                )
-                                FROM (VALUES ('scheduled_at'), ('expires_at')) AS m (name)
-                                WHERE given.document ->> m.name IS NOT NULL
-                            )
-                        END);
-                END;
-            END LOOP;
-            RAISE;
+            RAISE invalid_parameter_value USING MESSAGE = format('job %s: %s', place - 1, CASE
+                WHEN SQLSTATE = '22023' THEN SQLERRM
+                WHEN SQLSTATE = '22P02' THEN format('invalid id: must be a UUID: %s', document -> 'id')
+                ELSE (
+                    SELECT format(
+                        'invalid %s: must be a time with its zone, such as 2026-02-12T15:15:00Z: %s',
+                        string_agg(m.name, ' or '), string_agg((document -> m.name)::text, ' and ')
+                    )
+                    FROM (VALUES ('scheduled_at'), ('expires_at')) AS m (name)
+                    WHERE document ->> m.name IS NOT NULL
+                )
+            END);
     END;
     IF batch = '{}' THEN
         RETURN;
     END IF;
+    batch := ARRAY(SELECT b::new_job FROM unnest(batch) AS b ORDER BY b.unique_key, b.place);
     -- What is settled one by one: ids that may be there, another on_conflict, equal keys.
     one_by_one := (
         SELECT bool_or(b.may_exist OR b.on_conflict <> 'ignore') OR count(b.unique_key) > count(DISTINCT b.unique_key)
@@ -422,7 +391,7 @@ BEGIN
         answers := (
             SELECT ARRAY(
                 SELECT a
-                FROM _insert_graph(batch, one_by_one, max_wait, NULL, e.children, e.places, e.parents, e.conditions) AS a
+                FROM _insert_graph(batch, one_by_one, max_wait, e.children, e.places, e.parents, e.conditions) AS a
             )
             FROM (
                 SELECT

@@ -11,15 +11,7 @@ COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For argume
 
 CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN queue_name IS NULL THEN _refuse('invalid queue: must not be null')
-        WHEN queue_name = '' THEN _refuse('invalid queue: must not be empty: ""')
-        WHEN octet_length(queue_name) > 128 THEN
-            _refuse(format('invalid queue: must not be longer than 128 bytes: %s', to_json(queue_name)))
-        WHEN queue_name COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN
-            _refuse(format('invalid queue: must not hold control characters: %s', to_json(queue_name)))
-        ELSE true
-    END;
+    RETURN _name_problem('queue', queue_name) IS NULL OR _refuse('invalid ' || _name_problem('queue', queue_name));
 COMMENT ON FUNCTION _queue_may_be IS
     'Returns true if the text can be the name of a queue. Otherwise raises error 22023, as insert_job does.';
 

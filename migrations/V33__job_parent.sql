@@ -89,7 +89,6 @@ CREATE FUNCTION _insert_graph(
     jobs new_job[],
     one_by_one boolean,
     max_wait interval,
-    folded integer[],
     children integer[],
     places integer[],
     parents uuid[],
@@ -126,7 +125,7 @@ BEGIN
             format('must name an earlier job of the batch: %s', coalesce((given.place - 1)::text, given.id::text))
         );
     END LOOP;
-    answers := ARRAY(SELECT a FROM _insert_batch(jobs, one_by_one, false, max_wait, folded) AS a);
+    answers := ARRAY(SELECT a FROM _insert_batch(jobs, one_by_one, false, max_wait, NULL) AS a);
     IF (answers[1]).outcome NOT IN ('busy', 'rejected') THEN
         FOREACH answer IN ARRAY answers LOOP
             IF answer.place IS NOT NULL THEN
@@ -242,7 +241,7 @@ BEGIN
     answers := ARRAY(
         SELECT a
         FROM _insert_graph(
-            ARRAY[given], true, max_wait, NULL,
+            ARRAY[given], true, max_wait,
             array_fill(1, ARRAY[cardinality(parents)]), array_fill(NULL::integer, ARRAY[cardinality(parents)]), parents,
             array_fill('completed'::text, ARRAY[coalesce(cardinality(after), 0)])
                 || array_fill('final'::text, ARRAY[coalesce(cardinality(after_final), 0)])

@@ -26,7 +26,7 @@ mod working;
 pub(crate) use self::change::{Changed, Changes, LogEntry, Told, Verb, change, log_change, release_claim};
 pub(crate) use self::explain::{Explained, explain_unique};
 pub(crate) use self::history::write_history;
-pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, insert};
+pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow, insert};
 pub(crate) use self::kind::{register_kinds, registered_kind};
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{

@@ -153,7 +153,7 @@ async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_t
     database.execute("ANALYZE {schema}.job").await;
     database.prepare(&mut connection, "insert_unique_one").await;
     let execute = "EXECUTE prepared_insert_unique_one (gen_random_uuid(), 'a', 'default', '{}', '{}', 0::smallint,
-        25::smallint, NULL, NULL, false, 'k', 31::smallint, NULL, NULL, false, false, NULL, NULL, NULL, NULL, NULL)";
+        25::smallint, NULL, NULL, false, 'k', 31::smallint, NULL, NULL, false, false, NULL, NULL, NULL, NULL, NULL, NULL)";
     for _ in 1..10 {
         let inserted = sqlx::raw_sql(execute).fetch_all(&mut *connection).await.unwrap();
         assert_eq!(inserted[0].get::<&str, _>("outcome"), "duplicate");

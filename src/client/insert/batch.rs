@@ -1,5 +1,4 @@
-//! A batch: inputs with equal keys folded into rows, the edges from each child to its parents, and the answers that are made
-//! of those of its rows.
+//! A batch: the edges from each child to its parents, and the answers to the caller.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,107 +8,47 @@ use sqlx::PgConnection;
 use super::Client;
 use super::parts::{insert_in_parts, is_large};
 use crate::error::{Error, Rejection, Result};
-use crate::store::{self, Answer, Edge, EdgeParent, InsertBatch, NewRow, RowOutcome, settle};
+use crate::store::{self, Answer, Edge, EdgeParent, InsertBatch, NewRow, settle};
+use crate::unique::InsertOutcome;
 use crate::words::after::Parent;
 use crate::words::job::{Inserted, NewJob};
 
-/// Rows ready to be sent, and for each input the row that is sent for it.
-pub(super) struct Batch {
-    rows: InsertBatch,
-    leaders: Vec<usize>,
+/// Inserts a batch, all or nothing. Answers once a row. `is_own`: the connection is in no transaction of the caller's.
+pub(super) async fn send(
+    client: &Client,
+    connection: &mut PgConnection,
+    mut batch: InsertBatch,
+    max_wait: Option<Duration>,
+    is_own: bool,
+) -> Result<Vec<Inserted>> {
+    let statements = client.statements();
+    let answers = if is_large(&batch)? {
+        Box::pin(insert_in_parts(client, connection, batch, max_wait, is_own)).await?
+    } else {
+        settle!(is_own, connection, store::insert(connection, statements, &mut batch, max_wait))
+    };
+    let rejections: Vec<_> =
+        answers.iter().enumerate().filter_map(|(index, answer)| rejection(index, answer)).collect();
+    if !rejections.is_empty() {
+        return Err(Error::Rejected(rejections));
+    }
+    answers.into_iter().map(answered).collect()
 }
 
-impl Batch {
-    /// Leaves out the inputs that are surely duplicates of an earlier one in the same batch, so that the keys of what is
-    /// sent differ. `may_exist`: whether a row may be there already. The edges are those of the inputs.
-    pub(super) fn fold(mut rows: Vec<NewRow>, may_exist: bool, edges: Vec<Edge>) -> Self {
-        let firsts = if may_exist || rows.iter().any(NewRow::needs_order) { None } else { firsts(&rows) };
-        let one_by_one = firsts.is_none();
-        let leaders = match firsts {
-            Some(firsts) => leave_out(&mut rows, &firsts),
-            None => (0..rows.len()).collect(),
-        };
-        let folded = (leaders.len() > rows.len()).then(|| {
-            let mut folded = vec![-1; rows.len()];
-            leaders.iter().for_each(|leader| folded[*leader] += 1);
-            folded
-        });
-        let edges = if folded.is_some() { of_leaders(edges, &leaders) } else { edges };
-        Self { rows: InsertBatch { rows, one_by_one, may_exist, is_each: false, folded, edges }, leaders }
-    }
-
-    /// Inserts a batch, all or nothing. Answers once an input. `is_own`: the connection is in no transaction of the caller's.
-    pub(super) async fn send(
-        self,
-        client: &Client,
-        connection: &mut PgConnection,
-        max_wait: Option<Duration>,
-        is_own: bool,
-    ) -> Result<Vec<Inserted>> {
-        let Self { mut rows, leaders } = self;
-        let statements = client.statements();
-        let answers = if is_large(&rows)? {
-            Box::pin(insert_in_parts(client, connection, rows, max_wait, is_own)).await?
-        } else {
-            settle!(is_own, connection, store::insert(connection, statements, &mut rows, max_wait))
-        };
-        check_busy(&answers, max_wait)?;
-        let rejections: Vec<_> = rejections(&answers, &leaders).into_iter().flatten().collect();
-        if !rejections.is_empty() {
-            return Err(Error::Rejected(rejections));
-        }
-        deal(answers, &leaders).into_iter().map(answered).collect()
-    }
-
-    /// Inserts a batch of several callers, each of which gets its own answer.
-    pub(super) async fn send_each(
-        self,
-        client: &Client,
-        connection: &mut PgConnection,
-        max_wait: Duration,
-    ) -> Result<Vec<Result<Inserted>>> {
-        let Self { mut rows, leaders } = self;
-        rows.is_each = true;
-        let answers = store::insert(connection, client.statements(), &mut rows, Some(max_wait)).await?;
-        check_busy(&answers, Some(max_wait))?;
-        let rejections = rejections(&answers, &leaders);
-        let results = deal(answers, &leaders).into_iter().zip(rejections);
-        let result = |(inserted, rejection): (Option<Inserted>, Option<Rejection>)| match rejection {
-            Some(rejection) => Err(Error::Rejected(vec![Rejection { index: 0, ..rejection }])),
-            None => answered(inserted),
-        };
-        Ok(results.map(result).collect())
-    }
-}
-
-/// For each row the first one with its key. `None`: only the database can tell whether that one claims the key.
-fn firsts(rows: &[NewRow]) -> Option<Vec<usize>> {
-    let keys = rows.iter().filter(|row| row.claim.is_some()).count();
-    let mut first_of: HashMap<&str, usize> = HashMap::with_capacity(keys);
-    let mut firsts = Vec::with_capacity(rows.len());
-    for (index, row) in rows.iter().enumerate() {
-        let first = row.claim.as_ref().map_or(index, |claim| *first_of.entry(&claim.key).or_insert(index));
-        if first != index && !rows[first].surely_claims() {
-            return None;
-        }
-        firsts.push(first);
-    }
-    Some(firsts)
-}
-
-/// Leaves the first rows only. Returns for each row that was there the place of its first one.
-fn leave_out(rows: &mut Vec<NewRow>, firsts: &[usize]) -> Vec<usize> {
-    let mut places = Vec::with_capacity(firsts.len());
-    let mut place = 0;
-    for (index, first) in firsts.iter().enumerate() {
-        places.push(place);
-        place += usize::from(*first == index);
-    }
-    if place < rows.len() {
-        let mut is_first = firsts.iter().enumerate().map(|(index, first)| *first == index);
-        rows.retain(|_| is_first.next().unwrap_or_default());
-    }
-    firsts.iter().map(|first| places[*first]).collect()
+/// Inserts a batch of several callers, each of which gets its own answer.
+pub(super) async fn send_each(
+    client: &Client,
+    connection: &mut PgConnection,
+    rows: Vec<NewRow>,
+    max_wait: Duration,
+) -> Result<Vec<Result<Inserted>>> {
+    let mut batch = InsertBatch { rows, may_exist: false, is_each: true, edges: Vec::new() };
+    let answers = store::insert(connection, client.statements(), &mut batch, Some(max_wait)).await?;
+    let result = |answer: Option<Answer>| match rejection(0, &answer) {
+        Some(rejection) => Err(Error::Rejected(vec![rejection])),
+        None => answered(answer),
+    };
+    Ok(answers.into_iter().map(result).collect())
 }
 
 /// The edges of the jobs of a call, in their order.
@@ -155,71 +94,32 @@ const fn refused(problem: &'static str, given: String) -> Error {
     Error::InvalidOption { option: "after", problem, given }
 }
 
-/// The edges of the rows that are sent, after inputs were folded onto leaders. An input that is a duplicate of an earlier
-/// input has no parents of its own.
-pub(super) fn of_leaders(edges: Vec<Edge>, leaders: &[usize]) -> Vec<Edge> {
-    let mut first_of = HashMap::new();
-    for (input, leader) in leaders.iter().enumerate() {
-        first_of.entry(*leader).or_insert(input);
+/// The job that an input was rejected for.
+fn rejection(index: usize, answer: &Option<Answer>) -> Option<Rejection> {
+    let answer = answer.as_ref().filter(|answer| answer.outcome == InsertOutcome::Rejected)?;
+    match answer.earlier {
+        Some(earlier) => Some(Rejection::of_earlier(index, earlier)),
+        None => Some(Rejection::of_holder(index, answer.job.as_ref()?.claim_at(answer.answered_at)?)),
     }
-    let is_sent = |input: usize| first_of.get(&leaders[input]) == Some(&input);
-    let sent = edges.into_iter().filter(|edge| is_sent(edge.child));
-    let moved = sent.map(|Edge { child, parent, condition }| Edge {
-        child: leaders[child],
-        parent: match parent {
-            EdgeParent::OfBatch(place) => EdgeParent::OfBatch(leaders[place]),
-            stored @ EdgeParent::Stored(_) => stored,
-        },
-        condition,
-    });
-    moved.collect()
 }
 
 /// The answer of an input, which the database always gives.
-pub(super) fn answered(inserted: Option<Inserted>) -> Result<Inserted> {
-    inserted.ok_or_else(|| sqlx::Error::Protocol("an insert has no answer".to_owned()).into())
-}
-
-fn check_busy(answers: &[Option<Answer>], max_wait: Option<Duration>) -> Result<()> {
-    match answers.iter().flatten().any(|answer| answer.outcome == RowOutcome::Busy) {
-        true => Err(Error::Busy { waited: max_wait.unwrap_or_default() }),
-        false => Ok(()),
-    }
-}
-
-/// For each input, the job that it was rejected for.
-fn rejections(answers: &[Option<Answer>], leaders: &[usize]) -> Vec<Option<Rejection>> {
-    let rejection = |(index, leader): (usize, &usize)| {
-        let answer = answers[*leader].as_ref().filter(|answer| answer.outcome == RowOutcome::Rejected)?;
-        match answer.earlier {
-            Some(earlier) => Some(Rejection::of_earlier(index, earlier)),
-            None => Some(Rejection::of_holder(index, answer.job.as_ref()?.claim_at(answer.answered_at)?)),
-        }
+fn answered(answer: Option<Answer>) -> Result<Inserted> {
+    let Some(Answer { outcome, is_new, replaced, job: Some(job), answered_at, earlier: _ }) = answer else {
+        return Err(unanswered());
     };
-    leaders.iter().enumerate().map(rejection).collect()
+    Ok(Inserted {
+        job,
+        duplicate: matches!(outcome, InsertOutcome::Duplicate | InsertOutcome::Updated | InsertOutcome::Covered),
+        covered: outcome == InsertOutcome::Covered,
+        updated: outcome == InsertOutcome::Updated,
+        is_new,
+        replaced,
+        answered_at,
+    })
 }
 
-/// Gives every input the answer of the row that was sent for it. The first gets the outcome of the row. Inputs that were
-/// folded onto it are duplicates of it.
-fn deal(mut answers: Vec<Option<Answer>>, leaders: &[usize]) -> Vec<Option<Inserted>> {
-    let mut to_come = vec![0_usize; answers.len()];
-    leaders.iter().for_each(|leader| to_come[*leader] += 1);
-    let mut is_dealt = vec![false; answers.len()];
-    let deal = |leader: &usize| {
-        let leader = *leader;
-        to_come[leader] -= 1;
-        let is_first = !std::mem::replace(&mut is_dealt[leader], true);
-        let answer = if to_come[leader] == 0 { answers[leader].take() } else { answers[leader].clone() }?;
-        Some(Inserted {
-            job: answer.job?,
-            duplicate: !is_first
-                || matches!(answer.outcome, RowOutcome::Duplicate | RowOutcome::Updated | RowOutcome::Covered),
-            covered: answer.outcome == RowOutcome::Covered,
-            updated: answer.outcome == RowOutcome::Updated,
-            is_new: is_first && answer.is_new,
-            replaced: answer.replaced.filter(|_| is_first),
-            answered_at: answer.answered_at,
-        })
-    };
-    leaders.iter().map(deal).collect()
+/// The error of an insert without an answer, which the database never leaves out.
+pub(super) fn unanswered() -> Error {
+    sqlx::Error::Protocol("an insert has no answer".to_owned()).into()
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::Client;
-use super::batch::answered;
+use super::batch::unanswered;
 use super::call::{Call, call_setters};
 use crate::error::{Error, Result};
 use crate::words::after::Parents;
@@ -103,7 +103,7 @@ impl<'a> IntoFuture for Insert<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { answered(self.call.run(vec![self.job]).await?.pop()) })
+        Box::pin(async move { self.call.run(vec![self.job]).await?.pop().ok_or_else(unanswered) })
     }
 }
 

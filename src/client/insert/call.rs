@@ -6,14 +6,14 @@ use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::Client;
-use super::batch::{Batch, edges};
+use super::batch::{edges, send};
 use super::coalescer::insert_shared;
 use super::middleware::{Inserting, NextInsert};
 use super::resolve::{Resolver, clock, needs_clock};
 use crate::client::actor;
 use crate::error::{Error, Result};
 use crate::metrics;
-use crate::store::{self, LogEntry};
+use crate::store::{self, InsertBatch, LogEntry};
 use crate::words::event::Event;
 use crate::words::job::{Inserted, NewJob};
 use crate::words::trace;
@@ -167,5 +167,5 @@ async fn insert_on(
     let mut resolver = Resolver::new(client, clock(client, connection, &jobs).await?);
     let (may_exist, edges) = (jobs.iter().any(NewJob::has_given_id), edges(&jobs)?);
     let rows = jobs.into_iter().map(|job| resolver.resolve(job)).collect::<Result<_>>()?;
-    Batch::fold(rows, may_exist, edges).send(client, connection, max_wait, is_own).await
+    send(client, connection, InsertBatch { rows, may_exist, is_each: false, edges }, max_wait, is_own).await
 }

@@ -11,7 +11,8 @@ use sqlx::PgConnection;
 
 use super::Client;
 use crate::error::{Error, Result};
-use crate::store::{self, Answer, InsertBatch, NewRow, RowOutcome};
+use crate::store::{self, Answer, InsertBatch, NewRow};
+use crate::unique::InsertOutcome;
 
 /// The most bytes of a part. A single job, and jobs with one key, can exceed it.
 pub(super) const PART: usize = 16 << 20;
@@ -49,26 +50,30 @@ pub(super) async fn insert_in_parts(
 ) -> Result<Vec<Option<Answer>>> {
     if is_own || !store::begin_savepoint(connection).await? {
         let mut transaction = store::begin_read_committed(connection).await?;
-        let answers = insert_each(client, &mut transaction, batch, max_wait).await?;
+        let answers = insert_each(client, &mut transaction, batch, max_wait).await;
         if is_refused(&answers) {
             transaction.rollback().await?;
-        } else {
+        } else if answers.is_ok() {
             store::commit(transaction).await?;
         }
-        return Ok(answers);
+        return answers;
     }
     if max_wait.is_none() && !batch.rows.iter().any(NewRow::needs_order) {
         store::end_savepoint(connection, false).await?;
         return insert_each(client, connection, batch, max_wait).await;
     }
-    let answers = insert_each(client, connection, batch, max_wait).await?;
-    store::end_savepoint(connection, is_refused(&answers)).await?;
-    Ok(answers)
+    let answers = insert_each(client, connection, batch, max_wait).await;
+    if answers.is_ok() || is_refused(&answers) {
+        store::end_savepoint(connection, is_refused(&answers)).await?;
+    }
+    answers
 }
 
-fn is_refused(answers: &[Option<Answer>]) -> bool {
-    let is_refusal = |answer: &Answer| matches!(answer.outcome, RowOutcome::Busy | RowOutcome::Rejected);
-    answers.iter().flatten().any(is_refusal)
+fn is_refused(answers: &Result<Vec<Option<Answer>>>) -> bool {
+    match answers {
+        Ok(answers) => answers.iter().flatten().any(|answer| answer.outcome == InsertOutcome::Rejected),
+        Err(error) => matches!(error, Error::Busy { .. }),
+    }
 }
 
 /// Inserts the parts one after another. The answers are those of one statement.
@@ -78,7 +83,7 @@ async fn insert_each(
     batch: InsertBatch,
     max_wait: Option<Duration>,
 ) -> Result<Vec<Option<Answer>>> {
-    let InsertBatch { rows, one_by_one, may_exist, is_each, folded, edges: _ } = batch;
+    let InsertBatch { rows, may_exist, is_each, edges: _ } = batch;
     let has_keys = rows.iter().any(|row| row.claim.is_some());
     // The order of work is that of the batch, though the keys have an order of their own.
     let now = match has_keys || may_exist {
@@ -96,22 +101,18 @@ async fn insert_each(
             row
         };
         let part = places.iter().filter_map(|place| rows[*place].take()).map(due).collect();
-        let folded = folded.as_ref().map(|folded| places.iter().map(|place| folded[*place]).collect());
-        let mut part = InsertBatch { rows: part, one_by_one, may_exist, is_each, folded, edges: Vec::new() };
+        let mut part = InsertBatch { rows: part, may_exist, is_each, edges: Vec::new() };
         let answered = store::insert(connection, client.statements(), &mut part, max_wait).await?;
         for (place, answer) in places.iter().zip(answered) {
             let Some(mut answer) = answer else { continue };
             answer.earlier = answer.earlier.map(|earlier| places[earlier]);
-            if answer.outcome == RowOutcome::Busy {
-                return Ok(vec![Some(answer)]);
-            }
-            is_rejected |= answer.outcome == RowOutcome::Rejected;
+            is_rejected |= answer.outcome == InsertOutcome::Rejected;
             answers[*place] = Some(answer);
         }
     }
     if is_rejected {
         for answer in &mut answers {
-            answer.take_if(|answer| answer.outcome != RowOutcome::Rejected);
+            answer.take_if(|answer| answer.outcome != InsertOutcome::Rejected);
         }
     }
     Ok(answers)

@@ -97,8 +97,9 @@ impl<'a> Resolver<'a> {
         if !options.meta.is_empty() {
             check_value("meta", kind.as_str(), &options.meta, MAX_META_BYTES)?;
         }
-        let start = self.start_of(&options)?;
-        check_expiry(options.expiry, options.start)?;
+        // When it is due: as its options say, or else as long from now as its policy debounces it.
+        let debounce = || options.unique.as_ref()?.delay().map(Start::After);
+        let start = options.start.or_else(debounce);
         let mut row = NewRow {
             id: options.id.unwrap_or_else(|| self.ids.generate()),
             kind,
@@ -106,15 +107,20 @@ impl<'a> Resolver<'a> {
             args,
             meta: options.meta,
             priority: options.priority.unwrap_or(0),
-            max_attempts: check_attempts(options.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS))?,
-            scheduled_at: if let Start::At(at) = start { Some(at) } else { None },
-            delay: if let Start::After(delay) = start { Some(delay) } else { None },
-            is_pending: start == Start::WhenReleased,
+            max_attempts: options.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS),
+            scheduled_at: if let Some(Start::At(at)) = start { Some(at) } else { None },
+            delay: if let Some(Start::After(delay)) = start { Some(delay) } else { None },
+            is_pending: start == Some(Start::WhenReleased),
             claim: None,
             group: None,
             expiry: options.expiry,
         };
+        check(&row)?;
         if let Some(policy) = &options.unique {
+            // Due in the window that its key is made for.
+            if let (true, Some(now), Some(delay)) = (policy.needs_clock(), self.now, row.delay) {
+                (row.scheduled_at, row.delay) = (Some(now + delay), None);
+            }
             row.claim = self.read(&row, policy, |subject| policy.resolve(subject))?;
         }
         let key = match options.group {
@@ -125,18 +131,6 @@ impl<'a> Resolver<'a> {
         };
         row.group = Group::new(key, options.group_limit, options.in_order.unwrap_or_default())?;
         check_max_delay(row)
-    }
-
-    /// When a job is due: as its options say, or else as long from now as its policy debounces it.
-    fn start_of(&self, options: &InsertOptions) -> Result<Start> {
-        let policy = options.unique.as_ref();
-        let start = options.start.or_else(|| policy?.delay().map(Start::After)).unwrap_or(Start::Now);
-        check_start(start)?;
-        Ok(match (start, self.now) {
-            // Due in the window that its key is made for.
-            (Start::After(delay), Some(now)) if policy.is_some_and(UniquePolicy::needs_clock) => Start::At(now + delay),
-            _ => start,
-        })
     }
 
     /// Shows `make` a row as a policy reads it. The time
@@ -161,10 +155,10 @@ pub(in crate::client) async fn prepare_one(
     connection: &mut PgConnection,
     job: NewJob,
 ) -> Result<(NewRow, Option<String>)> {
-    let mut resolver = Resolver::new(client, clock(client, connection, std::slice::from_ref(&job)).await?);
-    let options = job.options.or(client.defaults());
-    let unique = options.unique.clone();
-    let row = resolver.row(&job.kind, job.args, options)?;
+    let now = clock(client, connection, std::slice::from_ref(&job)).await?;
+    let mut resolver = Resolver::new(client, now).for_any_place();
+    let unique = job.options.unique.clone().or_else(|| client.defaults().unique.clone());
+    let row = resolver.resolve(job)?;
     let canonical = match &unique {
         Some(policy) => resolver.read(&row, policy, |subject| policy.canonical(subject))?,
         None => None,
@@ -214,12 +208,30 @@ fn check_max_delay(row: NewRow) -> Result<NewRow> {
     }
 }
 
-fn check_attempts(max_attempts: u16) -> Result<u16> {
-    if (1..=MAX_MAX_ATTEMPTS).contains(&max_attempts) {
-        return Ok(max_attempts);
+/// Checks the values of a row.
+fn check(row: &NewRow) -> Result<()> {
+    let refuse = |option, problem, given| Err(Error::InvalidOption { option, problem, given });
+    match (row.delay, row.scheduled_at) {
+        (Some(delay), _) if delay > period::LONGEST => {
+            return refuse("scheduled_in", "must not be longer than 100 years", format!("{delay:?}"));
+        }
+        (_, Some(at)) => check_year("scheduled_at", at)?,
+        _ => {}
     }
-    let given = max_attempts.to_string();
-    Err(Error::InvalidOption { option: "max_attempts", problem: "must be 1 to 32767", given })
+    match (row.expiry, row.scheduled_at) {
+        (Some(Expiry::At(at)), Some(due)) if at <= due => {
+            return refuse("expires_at", "must be after scheduled_at", format!("{at} and {due}"));
+        }
+        (Some(Expiry::At(at)), _) => check_year("expires_at", at)?,
+        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > period::LONGEST => {
+            return refuse("expires_in", "must be more than 0 and at most 100 years", format!("{length:?}"));
+        }
+        _ => {}
+    }
+    match (1..=MAX_MAX_ATTEMPTS).contains(&row.max_attempts) {
+        true => Ok(()),
+        false => refuse("max_attempts", "must be 1 to 32767", row.max_attempts.to_string()),
+    }
 }
 
 /// Parses a name, or shares the `last` one's text where it is the same again.
@@ -228,38 +240,6 @@ fn again<N: AsRef<str> + Clone>(given: &str, last: &mut Option<N>, parse: fn(&st
         return Ok(last.clone());
     }
     Ok(last.insert(parse(given)?).clone())
-}
-
-fn check_start(start: Start) -> Result<()> {
-    match start {
-        Start::After(delay) if delay > period::LONGEST => Err(Error::InvalidOption {
-            option: "scheduled_in",
-            problem: "must not be longer than 100 years",
-            given: format!("{delay:?}"),
-        }),
-        Start::At(at) => check_year("scheduled_at", at),
-        Start::Now | Start::After(_) | Start::WhenReleased => Ok(()),
-    }
-}
-
-/// The time by which a job has to start: later than the time that it is scheduled for, in the years that the table holds.
-fn check_expiry(expiry: Option<Expiry>, start: Option<Start>) -> Result<()> {
-    match (expiry, start) {
-        (Some(Expiry::At(at)), Some(Start::At(due))) if at <= due => Err(Error::InvalidOption {
-            option: "expires_at",
-            problem: "must be after scheduled_at",
-            given: format!("{at} and {due}"),
-        }),
-        (Some(Expiry::At(at)), _) => check_year("expires_at", at),
-        (Some(Expiry::In(length)), _) if length.as_micros() == 0 || length > period::LONGEST => {
-            Err(Error::InvalidOption {
-                option: "expires_in",
-                problem: "must be more than 0 and at most 100 years",
-                given: format!("{length:?}"),
-            })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Checks that a time is in the years that the table holds.

@@ -5,58 +5,41 @@ use std::collections::HashMap;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
-use uniqueue_policy::words;
 use uuid::Uuid;
 
 use super::row::NewRow;
 use crate::error::Result;
 use crate::store::row::{Stored, job_row};
+use crate::unique::InsertOutcome;
 use crate::words::ident::JobId;
 use crate::words::job::JobRow;
-
-words! {
-    member "outcome";
-
-    /// The outcome of one row.
-    pub enum RowOutcome {
-        /// The job is in the table.
-        Inserted = "inserted",
-        /// A job claims the key, and stays as it is.
-        Duplicate = "duplicate",
-        /// The holder was changed in place.
-        Updated = "updated",
-        /// The holder waits, and starts after the transaction has committed.
-        Covered = "covered",
-        /// Nothing yet: its key takes more than a look.
-        Contested = "contested",
-        /// Nothing was inserted, since `max_wait` ran out.
-        Busy = "busy",
-        /// Nothing was inserted, since a job claims the key and the policy rejects duplicates.
-        Rejected = "rejected",
-    }
-}
 
 /// The outcome of one row, and the job that answers it: its own, or the holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    pub(crate) outcome: RowOutcome,
+    pub(crate) outcome: InsertOutcome,
     /// Whether the job is new. Not where a job with the given id was there before, which is also `Inserted`.
     pub(crate) is_new: bool,
     pub(crate) replaced: Option<JobId>,
     /// Of a rejected row, the place of the row of the batch that it met, counted from 0. That one was not inserted, either.
     pub(crate) earlier: Option<usize>,
-    /// Absent when the outcome is `Contested` or `Busy`, and until it has been [shared](share_jobs).
+    /// Absent until it has been [shared](share_jobs).
     pub(crate) job: Option<JobRow>,
     pub(crate) answered_at: OffsetDateTime,
 }
 
 impl Answer {
+    /// The answer of a row that is a duplicate of this one's row.
+    pub(super) fn for_duplicate(&self) -> Self {
+        Self { outcome: InsertOutcome::Duplicate, is_new: false, replaced: None, ..self.clone() }
+    }
+
     /// Reads the answer of a row that has no key.
     pub(super) fn of_plain(row: NewRow, answer: &PgRow) -> Result<Self> {
         let job = new_job(row, answer, None)?;
         let answered_at = job.created_at;
         Ok(Self {
-            outcome: RowOutcome::Inserted,
+            outcome: InsertOutcome::Inserted,
             is_new: true,
             replaced: None,
             earlier: None,
@@ -67,26 +50,26 @@ impl Answer {
 
     /// Reads the answer of a row of the other ways, which may come with a job that was there before.
     pub(super) fn of_unique(row: NewRow, answer: &PgRow) -> Result<Self> {
-        let outcome = outcome(answer)?;
+        let outcome = outcome(answer)?.parse()?;
         let job = match outcome {
             _ if answer.try_get::<Option<Uuid>, _>("id")?.is_some() => Some(job_row(answer)?),
-            RowOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_scheduled_at")?.is_some() => {
+            InsertOutcome::Inserted if answer.try_get::<Option<Stored>, _>("new_scheduled_at")?.is_some() => {
                 let unique_until = answer.try_get::<Option<Stored>, _>("new_unique_until")?;
                 Some(new_job(row, answer, unique_until)?)
             }
             _ => None,
         };
         let is_new =
-            outcome == RowOutcome::Inserted && answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some();
+            outcome == InsertOutcome::Inserted && answer.try_get::<Option<Stored>, _>("new_created_at")?.is_some();
         let replaced = answer.try_get::<Option<Uuid>, _>("replaced")?.map(JobId::from);
         let earlier = answer.try_get::<Option<i32>, _>("earlier")?.map(index);
         Ok(Self { outcome, is_new, replaced, earlier, job, answered_at: answer.try_get("answered_at")? })
     }
 }
 
-/// The outcome of an answer of the unique way, or of one by one.
-pub(super) fn outcome(answer: &PgRow) -> Result<RowOutcome> {
-    Ok(answer.try_get::<&str, _>("outcome")?.parse()?)
+/// The outcome of an answer of the unique way, or of one by one: that of the row, `contested`, or `busy`.
+pub(super) fn outcome(answer: &PgRow) -> Result<&str> {
+    Ok(answer.try_get("outcome")?)
 }
 
 /// Gives each answer its job, where the database sent the job with the first answer that names it.
@@ -114,6 +97,11 @@ pub(super) fn share_jobs(answers: &mut [Option<Answer>], answered: &[PgRow]) -> 
 /// The index of a place. Places count from 1, as in every array of PostgreSQL.
 pub(super) fn index(place: i32) -> usize {
     usize::try_from(place - 1).unwrap_or_default()
+}
+
+/// The place of an index.
+pub(super) fn place(index: usize) -> i32 {
+    i32::try_from(index + 1).unwrap_or(i32::MAX)
 }
 
 /// A new job, with the values that the database chose.

@@ -4,6 +4,7 @@ use sqlx::types::Json;
 use sqlx::{Encode, Postgres, Type};
 use uuid::Uuid;
 
+use super::answer::place;
 use super::row::{Edge, EdgeParent, NewRow, stored_count};
 use crate::store::query::claim_length;
 use crate::store::{Query, interval};
@@ -24,8 +25,8 @@ impl<'r> Columns<'r> {
         Self { query, rows: vec![row], is_batch: false }
     }
 
-    pub(super) fn of_batch(query: Query, rows: &'r [NewRow]) -> Self {
-        Self { query, rows: rows.iter().collect(), is_batch: true }
+    pub(super) fn of_batch(query: Query, rows: Vec<&'r NewRow>) -> Self {
+        Self { query, rows, is_batch: true }
     }
 
     /// Rows that have no claims.
@@ -38,17 +39,10 @@ impl<'r> Columns<'r> {
         self.job().claim().group().expiry().query
     }
 
-    /// Rows as `new_job.sql` and `new_jobs.sql` read them, a batch in the order of its keys, with the place of each row.
-    /// `may_exist`: whether their ids may be there already.
-    pub(in crate::store) fn any(mut self, may_exist: bool) -> Query {
-        let mut placed: Vec<(i32, &NewRow)> = (1..).zip(self.rows).collect();
-        placed.sort_by(|(_, row), (_, other)| row.key().cmp(&other.key()));
-        let places;
-        (places, self.rows) = placed.into_iter().unzip::<_, _, Vec<_>, _>();
-        let is_batch = self.is_batch;
+    /// Rows as `new_job.sql` and `new_jobs.sql` read them. `may_exist`: whether their ids may be there already.
+    pub(in crate::store) fn any(self, may_exist: bool) -> Query {
         let all = self.job().claim().group().expiry().same(|row| row.on_conflict().as_str());
-        let query = Self { query: all.query.bind(may_exist), ..all }.known(|row| row.changes().map(Json)).query;
-        if is_batch { query.bind(places) } else { query }
+        Self { query: all.query.bind(may_exist), ..all }.known(|row| row.changes().map(Json)).query
     }
 
     /// The group of a row alone.
@@ -148,7 +142,6 @@ pub(super) fn have_times(rows: &[NewRow]) -> bool {
 
 /// Binds edges as `insert_graph.sql` reads them: an array for each column.
 pub(super) fn bind_edges(query: Query, edges: &[Edge]) -> Query {
-    let place = |place: usize| i32::try_from(place + 1).unwrap_or(i32::MAX);
     let children: Vec<i32> = edges.iter().map(|edge| place(edge.child)).collect();
     let (places, ids): (Vec<Option<i32>>, Vec<Option<Uuid>>) = edges
         .iter()

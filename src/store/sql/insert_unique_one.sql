@@ -1,7 +1,8 @@
--- Inserts one job with a key and a new id that ignores duplicates, without the arrays of insert_unique, whose unpacking
+-- Inserts one job with a key and a new id that ignores duplicates, without the arrays of insert_batch, whose unpacking
 -- is a third of what one row costs. Answers inserted, duplicate (with the row of the job that claims the
--- key), or contested, where the key takes more than a look: insert_batch settles that. No subtransaction: after 64 of
--- them a transaction slows down the snapshots of all others.
+-- key), or contested, where the key takes more than a look: insert_one settles that. No subtransaction: after 64 of
+-- them a transaction slows down the snapshots of all others. $22 is a lock_timeout for the wait for another transaction with
+-- the key, or null. It is not for the waits of the COMMIT.
 WITH held AS MATERIALIZED (
     SELECT /* columns */j.*
     FROM /* schema */job AS j
@@ -21,7 +22,7 @@ entered AS (
         coalesce(
             /* schema */_length_after(t.at, $13), /* schema */_length_after(greatest(t.at, t.due_at), $14)
         ),
-        $15, $16, $17, $18, $19, 
+        $15, $16, $17, $18, $19,
         coalesce($20::timestamptz, CASE WHEN NOT $10 THEN greatest(t.at, t.due_at) + $21::interval END), $21::interval
     FROM (
         SELECT
@@ -30,6 +31,7 @@ entered AS (
     ) AS t
     -- ON CONFLICT alone would wait for a transaction that changes the holder, which a look does not.
     WHERE NOT EXISTS (SELECT FROM held)
+        AND (SELECT CASE WHEN $22::text IS NOT NULL THEN set_config('lock_timeout', $22, true) END) IS DISTINCT FROM ''
     ON CONFLICT (unique_key) WHERE claims DO NOTHING
     RETURNING j.id, j.state, j.created_at, j.scheduled_at, j.unique_until
 )
@@ -49,6 +51,7 @@ SELECT
             AND EXISTS (SELECT FROM /* schema */runner AS r WHERE r.idle AND r.queues @> ARRAY[$3::text])
             THEN /* schema */_wake_runners(ARRAY[$3::text])
     END AS woken,
+    CASE WHEN $22 IS NOT NULL THEN set_config('lock_timeout', '0', true) END AS unlimited,
     CASE
         WHEN (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AND j.id IS NOT NULL
             AND NOT /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp())

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::state::{Reply, SharedInsert};
 use crate::client::Client;
 use crate::client::connections::pooled_connection::PooledConnection;
-use crate::client::insert::batch::{Batch, answered};
+use crate::client::insert::batch::{send, send_each, unanswered};
 use crate::error::{Error, Result};
+use crate::store::InsertBatch;
 use crate::words::job::Inserted;
 
 /// How long a shared statement waits for a key of an open transaction before each insert is sent alone.
@@ -34,7 +35,7 @@ pub(super) async fn send_shared(
         let rows = inserts.iter().map(|insert| insert.row.clone()).collect();
         let sent = tokio::select! {
             biased;
-            sent = Batch::fold(rows, false, Vec::new()).send_each(client, connection, MAX_SHARED_WAIT) => sent,
+            sent = send_each(client, connection, rows, MAX_SHARED_WAIT) => sent,
             () = all_gone(&mut inserts) => return false,
         };
         connection.note(sent.as_ref().err());
@@ -114,14 +115,15 @@ impl SharedInsert {
     /// Sends it alone, without a limit on its wait. `false`: the connection should be checked.
     async fn send(self, client: &Client, connection: &mut PooledConnection) -> bool {
         let Self { row, mut answer } = self;
+        let batch = InsertBatch { rows: vec![row], may_exist: false, is_each: false, edges: Vec::new() };
         let inserted = tokio::select! {
             biased;
-            inserted = Batch::fold(vec![row], false, Vec::new()).send(client, connection, None, true) => inserted,
+            inserted = send(client, connection, batch, None, true) => inserted,
             () = answer.closed() => return false,
         };
         connection.note(inserted.as_ref().err());
         let is_well = matches!(inserted, Ok(_) | Err(Error::QueueFull { .. }));
-        let inserted = inserted.and_then(|mut inserted| answered(inserted.pop()));
+        let inserted = inserted.and_then(|mut inserted| inserted.pop().ok_or_else(unanswered));
         drop(answer.send(Reply::Answer(inserted)));
         is_well
     }
