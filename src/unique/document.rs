@@ -123,7 +123,10 @@ impl UniquePolicy {
             ("exclude_type", json!((!parts.has_kind).then_some(true))),
             ("args_keys", json!(self.arg_names(true))),
             ("optional_args_keys", json!(self.arg_names(false))),
-            ("meta_keys", json!(parts.meta.as_ref().map(|parts| parts.iter().map(Part::given).collect::<Vec<_>>()))),
+            (
+                "meta_keys",
+                json!(parts.meta.as_ref().map(|parts| parts.iter().map(|part| &*part.given).collect::<Vec<_>>())),
+            ),
             ("period", json!(terms.period.map(|length| length.to_string()))),
             ("ttl", json!(terms.ttl.map(|length| length.to_string()))),
             ("window", json!(exact(terms.window))),
@@ -160,8 +163,8 @@ impl UniquePolicy {
     /// none.
     fn arg_names(&self, are_required: bool) -> Option<Vec<&str>> {
         let parts = self.parts.args.as_deref().filter(|parts| !Part::are_all(parts))?;
-        let chosen = parts.iter().filter(|part| part.is_required() == are_required);
-        Some(chosen.map(Part::given).collect::<Vec<_>>()).filter(|names| !names.is_empty())
+        let chosen = parts.iter().filter(|part| part.is_required == are_required);
+        Some(chosen.map(|part| &*part.given).collect::<Vec<_>>()).filter(|names| !names.is_empty())
     }
 }
 

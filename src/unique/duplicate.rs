@@ -1,4 +1,4 @@
-//! Why an insert was a duplicate, and until when.
+//! What came of an insert: why it was a duplicate, and until when.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,30 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::macros::format_description;
+use uniqueue_policy::words;
 
 use crate::period::format_duration;
 use crate::unique::StateSet;
 use crate::words::ident::JobId;
 use crate::words::state::JobState;
+
+words! {
+    member "outcome";
+
+    /// The outcome of an insert: the word that `insert_job` answers in SQL.
+    pub enum InsertOutcome {
+        /// The job was inserted.
+        Inserted = "inserted",
+        /// Nothing was inserted under `ignore`, and the holder stays as it is.
+        Duplicate = "duplicate",
+        /// Nothing was inserted under `update`, and the holder was changed in place.
+        Updated = "updated",
+        /// Nothing was inserted under `run_again`, and the holder starts after the insert's transaction has committed.
+        Covered = "covered",
+        /// Nothing was inserted, and the insert is an error that names the holder.
+        Rejected = "rejected",
+    }
+}
 
 /// The job that claims a key: its id, its age, and the event that ends its claim.
 ///

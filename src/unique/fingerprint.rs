@@ -89,9 +89,9 @@ impl<'a> Selected<'a> {
             Some(parts) => parts,
         };
         let value = named_args(value);
-        let lacks = |part: &&Part| part.is_required() && follow(value, part.path()).is_none();
+        let lacks = |part: &&Part| part.is_required && follow(value, part.path()).is_none();
         if let Some(part) = parts.iter().find(lacks) {
-            return Err(invalid(field, format!("the job has no member {:?}", part.given())));
+            return Err(invalid(field, format!("the job has no member {:?}", part.given)));
         }
         let mut paths: Vec<&[String]> = parts.iter().map(Part::path).collect();
         paths.sort_unstable();

@@ -59,12 +59,11 @@ impl UniquePolicy {
             None => {}
             Some(chosen) if Part::are_all(chosen) => parts.push("args".to_owned()),
             Some(chosen) => parts.extend(chosen.iter().map(|part| {
-                let optional = if part.is_required() { "" } else { " where it is there" };
-                format!("args {}{optional}", part.given())
+                let optional = if part.is_required { "" } else { " where it is there" };
+                format!("args {}{optional}", part.given)
             })),
         }
-        parts
-            .extend(self.parts.meta.iter().flat_map(|parts| parts.iter()).map(|part| format!("meta {}", part.given())));
+        parts.extend(self.parts.meta.iter().flat_map(|parts| parts.iter()).map(|part| format!("meta {}", part.given)));
         if let Some(window) = self.terms.window {
             parts.push(format!("window of {}", Length::from(window)));
         }

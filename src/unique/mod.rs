@@ -47,12 +47,10 @@ mod resolve;
 mod zizq;
 
 pub use claim::Claim;
-pub use duplicate::{Duplicate, RefusedRetry};
+pub use duplicate::{Duplicate, InsertOutcome, RefusedRetry};
 pub use fingerprint::Subject;
 pub(crate) use fingerprint::named_args;
 pub use policy::UniquePolicy;
 pub use raw_key::{MAX_KEY_BYTES, UniqueKey};
 #[doc(inline)]
-pub use uniqueue_policy::{
-    InsertOutcome, OnConflict, OnReentry, Problem, StateSet, Terms, UniqueScope, Until, Update, UpdateArgs,
-};
+pub use uniqueue_policy::{OnConflict, OnReentry, Problem, StateSet, Terms, UniqueScope, Until, Update, UpdateArgs};

@@ -13,7 +13,7 @@ use crate::key_parts::{KeyParts, Part};
 use crate::length::Length;
 use crate::read_length::{exact, exact_window};
 use crate::scope::UniqueScope;
-use crate::states::{JobState, StateSet};
+use crate::states::StateSet;
 use crate::terms::{Preset, Terms};
 use crate::update::{Update, UpdateArgs};
 use crate::word::Problem;
@@ -149,15 +149,15 @@ impl<'a> Value<'_, 'a> {
 
     fn keys(&mut self) -> Option<Vec<&'a str>> {
         let member = self.member;
-        self.items(|key| match KEYS.contains(&key) {
-            true => Ok(key),
-            false => Err(Problem::unknown_word(member, key, &KEYS)),
-        })
+        let unknown = |key| Problem::unknown_word(member, key, &KEYS);
+        self.items(|key| if KEYS.contains(&key) { Ok(key) } else { Err(unknown(key)) })
     }
 
     fn states(&mut self) -> Option<StateSet> {
         let member = self.member;
-        let state = |word: &str| JobState::of_policy(word).map_err(|unknown| Problem { member, ..unknown });
+        // As the Open Job Spec calls it.
+        let name = |word| if word == "active" { "running" } else { word };
+        let state = |word: &'a str| name(word).parse().map_err(|unknown| Problem { member, ..unknown });
         self.items(state).map(StateSet::from_iter)
     }
 

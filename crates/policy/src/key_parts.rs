@@ -13,9 +13,11 @@ const MOST_SEGMENTS: usize = 127;
 /// One chosen part of args or meta: a top-level member by its literal name, or a deeper one by JSON Pointer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Part {
-    given: Arc<str>,
+    /// The name or pointer as given.
+    pub given: Arc<str>,
+    /// Whether a job must have the part.
+    pub is_required: bool,
     path: Result<Arc<[String]>, &'static str>,
-    is_required: bool,
 }
 
 impl Part {
@@ -38,12 +40,6 @@ impl Part {
         matches!(parts, [part] if part.path.as_ref().is_ok_and(|path| path.is_empty()))
     }
 
-    /// The name or pointer as given.
-    #[must_use]
-    pub fn given(&self) -> &str {
-        &self.given
-    }
-
     /// The names and indexes on the way to the part. Empty for a malformed pointer.
     #[must_use]
     pub fn path(&self) -> &[String] {
@@ -54,12 +50,6 @@ impl Part {
     #[must_use]
     pub fn member(&self) -> &str {
         self.path().first().map_or("", String::as_str)
-    }
-
-    /// Whether a job must have the part.
-    #[must_use]
-    pub const fn is_required(&self) -> bool {
-        self.is_required
     }
 
     /// The error in the pointer's syntax, if it has one.
@@ -114,7 +104,7 @@ impl KeyParts {
             if let Some((part, problem)) = broken {
                 let is_optional = member == "args_keys" && !part.is_required;
                 let member = if is_optional { "optional_args_keys" } else { member };
-                return Some(Problem::of_item(member, problem, part.given()));
+                return Some(Problem::of_item(member, problem, &part.given));
             }
         }
         let appends = terms.on_conflict == OnConflict::Update && terms.update.args == UpdateArgs::Append;
@@ -151,7 +141,7 @@ mod tests {
         {
             let part = Part::new(given, true);
             assert_eq!(
-                (part.problem(), part.path(), part.given()),
+                (part.problem(), part.path(), &*part.given),
                 (None, &*path.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), given)
             );
         }

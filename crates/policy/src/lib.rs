@@ -18,7 +18,7 @@ mod states;
 mod terms;
 mod update;
 
-pub use conflict::{InsertOutcome, OnConflict, OnReentry, Until};
+pub use conflict::{OnConflict, OnReentry, Until};
 pub use document::{Given, Policy};
 pub use key_parts::{KeyParts, Part};
 pub use length::{LONGEST, Length, check_window};

@@ -1,9 +1,6 @@
 //! The eight states of a job, and the states in which it claims its key.
 
 use std::fmt;
-use std::str::FromStr;
-
-use crate::word::Problem;
 
 /// A set of job states: those in which a job claims its key.
 ///
@@ -76,12 +73,6 @@ impl StateSet {
         Self(!self.0)
     }
 
-    /// Whether every state of `other` is in this set.
-    #[must_use]
-    pub(crate) const fn is_superset(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
     /// Whether the sets have no state in common.
     #[must_use]
     pub const fn is_disjoint(self, other: Self) -> bool {
@@ -127,9 +118,9 @@ impl StateSet {
         const ROUND: StateSet = UNTIL_START.without(JobState::Pending).with(JobState::Running);
         const FINAL: StateSet = ROUND.with(JobState::Pending).complement();
 
-        let ends_at_start = UNTIL_START.is_superset(self) && self.contains(JobState::Available);
+        let ends_at_start = self.is_disjoint(UNTIL_START.complement()) && self.contains(JobState::Available);
         let comes_back = !self.is_disjoint(ROUND) || self.contains(JobState::Pending) && !self.is_disjoint(FINAL);
-        if ends_at_start || UNTIL_DUE.is_superset(self) || !comes_back {
+        if ends_at_start || self.is_disjoint(UNTIL_DUE.complement()) || !comes_back {
             return Self::EMPTY;
         }
         ROUND.intersection(self.complement())
@@ -249,15 +240,6 @@ impl JobState {
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, JobState::Cancelled | JobState::Completed | JobState::Discarded)
-    }
-
-    /// The state that a policy calls by this word: its name, or `active` for running, as the Open Job Spec calls it.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem`].
-    pub fn of_policy(word: &str) -> Result<Self, Problem> {
-        if word == "active" { Ok(JobState::Running) } else { Self::from_str(word) }
     }
 }
 

@@ -50,23 +50,19 @@ impl Update {
     /// The newcomer's args take the place of the holder's. The default.
     #[must_use]
     pub const fn latest() -> Self {
-        Self::of(UpdateArgs::Latest)
+        Self { args: UpdateArgs::Latest, delay: None, max_delay: None, max_items: None }
     }
 
     /// The newcomer's top-level members are added to the holder's args.
     #[must_use]
     pub const fn merge() -> Self {
-        Self::of(UpdateArgs::Merge)
+        Self { args: UpdateArgs::Merge, ..Self::latest() }
     }
 
     /// The items of the newcomer's arrays are added to the holder's arrays.
     #[must_use]
     pub const fn append() -> Self {
-        Self::of(UpdateArgs::Append)
-    }
-
-    const fn of(args: UpdateArgs) -> Self {
-        Self { args, delay: None, max_delay: None, max_items: None }
+        Self { args: UpdateArgs::Append, ..Self::latest() }
     }
 
     /// Debounces: the job runs `delay` after its latest duplicate, and at most `max_delay` after its own insert. An insert

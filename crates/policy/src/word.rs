@@ -130,7 +130,7 @@ macro_rules! serde_words {
 
 #[cfg(test)]
 mod tests {
-    use crate::{InsertOutcome, JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs};
+    use crate::{JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs};
 
     #[test]
     fn every_word_reads_back_from_its_text_and_from_json() {
@@ -143,7 +143,7 @@ mod tests {
                 }
             )+ };
         }
-        read_back!(InsertOutcome, JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs);
+        read_back!(JobState, OnConflict, OnReentry, Preset, UniqueScope, Until, UpdateArgs);
     }
 
     #[test]

@@ -38,8 +38,7 @@ entered AS (
 SELECT
     CASE
         WHEN e.id IS NOT NULL THEN 'inserted'
-        WHEN j.id IS NULL OR j.unique_until <= clock_timestamp()
-            OR /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp()) THEN 'contested'
+        WHEN j.id IS NULL OR o.is_over THEN 'contested'
         ELSE 'duplicate'
     END AS outcome,
     NULL::integer AS place, NULL::uuid AS replaced, NULL::integer AS earlier, clock_timestamp() AS answered_at,
@@ -53,11 +52,15 @@ SELECT
     END AS woken,
     CASE WHEN $22 IS NOT NULL THEN set_config('lock_timeout', '0', true) END AS unlimited,
     CASE
-        WHEN (j.unique_until IS NULL OR j.unique_until > clock_timestamp()) AND j.id IS NOT NULL
-            AND NOT /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp())
+        WHEN j.id IS NOT NULL AND o.is_over IS NOT TRUE
             AND EXISTS (SELECT FROM /* schema */duplicate_audit AS a WHERE a.stopped_at IS NULL)
             THEN /* schema */_note_duplicates(ARRAY[$2::text], ARRAY[$11::text], ARRAY[j.id], ARRAY[1])
     END AS noted
 FROM (SELECT) AS once
 LEFT JOIN entered AS e ON true
 LEFT JOIN held AS j ON true
+CROSS JOIN LATERAL (
+    SELECT
+        j.unique_until <= clock_timestamp()
+        OR /* schema */_has_expired(j.expires_at, j.state::/* schema */job_state, clock_timestamp())
+) AS o (is_over)
