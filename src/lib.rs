@@ -22,7 +22,6 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod unique;
-mod wake_ups;
 mod words;
 mod worker;
 
@@ -31,8 +30,8 @@ mod worker;
 pub use self::client::Migration;
 /// Inserting and looking.
 pub use self::client::{
-    Call, Change, Client, ClientBuilder, Events, Explanation, FetchJobs, Insert, InsertAndWait, InsertMany,
-    InsertMiddleware, NextInsert, Queue, Remote, Wait,
+    Call, Change, Client, ClientBuilder, Events, Explanation, Insert, InsertAndWait, InsertMany,
+    InsertMiddleware, NextInsert, Queue, Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
@@ -50,7 +49,6 @@ pub use self::unique::{
     Claim, Duplicate, InsertOutcome, MAX_KEY_BYTES, OnConflict, OnReentry, Problem, RefusedRetry, StateSet, Subject,
     Terms, UniqueKey, UniquePolicy, UniqueScope, Until, Update, UpdateArgs,
 };
-pub use self::wake_ups::{WakeUp, WakeUps};
 /// Jobs that run after others.
 pub use self::words::after::{AfterCondition, JobParent, Parents};
 /// Jobs.
@@ -77,8 +75,6 @@ pub use self::words::place_by::PlaceBy;
 /// Queues.
 pub use self::words::queue::{QueueChanges, QueueSettings};
 pub use self::words::rate::Rate;
-/// Working without a runner.
-pub use self::words::remote::{FetchedJob, FinishedRun, HeldRun, JobResult, JobRun, Maintained};
 pub use self::words::retention::{Keep, Retention};
 pub use self::words::retry::RetryPolicy;
 pub use self::words::state::JobState;
@@ -89,13 +85,15 @@ pub use self::worker::{
     StopReason, Worker, WorkerOptions,
 };
 
-/// For the crate of operators.
+/// For the crates of operators and of remote workers.
 #[doc(hidden)]
 pub use self::client::{policies_of_kind, publish_cancelled};
 #[doc(hidden)]
 pub use self::store::{MIGRATIONS, Pooling};
 #[doc(hidden)]
 pub use self::words::history::HISTORY_BOUNDS;
+#[doc(hidden)]
+pub use self::words::job_error::error_details;
 #[doc(hidden)]
 pub use self::words::stored_time;
 

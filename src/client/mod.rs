@@ -17,7 +17,6 @@ mod migration;
 mod periodic;
 mod place;
 mod queues;
-mod remote;
 mod subscribe;
 mod testing_clock;
 mod wait;
@@ -37,7 +36,6 @@ pub use self::kinds::policies_of_kind;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;
 pub use self::queues::Queue;
-pub use self::remote::{FetchJobs, Remote};
 pub use self::subscribe::publish_cancelled;
 pub use self::wait::Wait;
 

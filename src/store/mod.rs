@@ -65,7 +65,6 @@ pub(crate) use self::working::finish::{
     EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict, finish, locked, not_completed, still_held,
 };
 pub(crate) use self::working::progress::{Report, store_progress};
-pub(crate) use self::working::remote::{RemoteFetch, extend_jobs, fetch_jobs, finish_jobs, maintain_once, stop_worker};
 pub(crate) use self::working::runners::{
     CompletedKept, RunnerRow, Worked, extend_lease, live_runners, note_deploy, register_runner, remove_runner,
     set_runner_idle,

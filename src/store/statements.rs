@@ -81,14 +81,11 @@ statements! {
     #[cfg(feature = "testing")]
     end_connections,
     explain_unique,
-    extend_jobs,
     extend_lease,
     failed_indexes,
     fetch,
-    fetch_jobs,
     final_jobs,
     finish,
-    finish_jobs,
     flag_periodic,
     give_back,
     #[cfg(feature = "testing")]
@@ -112,7 +109,6 @@ statements! {
     live_runners,
     locked_jobs,
     log_change,
-    maintain,
     matching_ids,
     #[cfg(feature = "testing")]
     may_create_databases,
@@ -149,7 +145,6 @@ statements! {
     #[cfg(feature = "testing")]
     start_job,
     still_held,
-    stop_worker,
     store_progress,
     take_service,
     #[cfg(feature = "testing")]

@@ -4,7 +4,6 @@ pub(crate) mod event;
 pub(crate) mod ident;
 mod jobs;
 mod queues;
-pub(crate) mod remote;
 pub(crate) mod state;
 pub mod stored_time;
 

@@ -47,6 +47,7 @@ fn published_crates_carry_no_tests_pictures_or_files_of_the_repository() {
         "uniqueue-http",
         "uniqueue-ojs",
         "uniqueue-policy",
+        "uniqueue-remote",
         "uniqueue-web",
     ] {
         let list = Command::new(env!("CARGO"))

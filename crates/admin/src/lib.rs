@@ -22,7 +22,8 @@ mod queues;
 mod relatives;
 mod runners;
 mod running;
-mod statement;
+#[doc(hidden)]
+pub mod statement;
 mod stats;
 mod thousands;
 mod waiting_insert;

@@ -11,13 +11,13 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 use uniqueue::{Call, Client, Result};
 
 /// The arguments of a statement by their names.
-pub(crate) type Arguments = Map<String, Value>;
+pub type Arguments = Map<String, Value>;
 
 /// The mark of a statement that is planned anew for each call, so that the plan knows the arguments.
 const PLANNED_ANEW: &str = "/* planned anew */";
 
 /// The rows of a statement.
-pub(crate) async fn rows<T>(
+pub async fn rows<T>(
     client: &Client,
     connection: &mut PgConnection,
     statement: &str,
@@ -37,7 +37,7 @@ where
 }
 
 /// The members of a JSON object as arguments.
-pub(crate) fn arguments(object: Value) -> Arguments {
+pub fn arguments(object: Value) -> Arguments {
     match object {
         Value::Object(members) => members,
         _ => Arguments::new(),
@@ -45,7 +45,7 @@ pub(crate) fn arguments(object: Value) -> Arguments {
 }
 
 /// A look-up of all rows of a statement.
-pub(crate) fn ask<'a, T>(client: &'a Client, statement: &'static str, arguments: Arguments) -> Call<'a, Vec<T>>
+pub fn ask<'a, T>(client: &'a Client, statement: &'static str, arguments: Arguments) -> Call<'a, Vec<T>>
 where
     T: DeserializeOwned + Send + Unpin + 'static,
 {
@@ -53,7 +53,7 @@ where
 }
 
 /// A look-up whose answer is made from the rows of a statement.
-pub(crate) fn collect<'a, R, T>(
+pub fn collect<'a, R, T>(
     client: &'a Client,
     statement: &'static str,
     arguments: Arguments,

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uniqueue::period::LONGEST;
-use uniqueue::{JobError, JobResult};
+use uniqueue::JobError;
+use uniqueue_remote::JobResult;
 use uuid::Uuid;
 
 use crate::command::Failure;

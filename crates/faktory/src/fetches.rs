@@ -19,7 +19,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, FetchedJob, JobResult, WakeUp, WakeUps};
+use uniqueue::Client;
+use uniqueue_remote::{FetchedJob, JobResult, Remote, WakeUp, WakeUps};
 
 use crate::payload::{OWN, RESERVE};
 use crate::reply::Refusal;
@@ -117,7 +118,7 @@ pub(crate) async fn run(client: Client, mut requests: Requests, stop: Cancellati
         }
     }
     for worker in workers {
-        if let Err(error) = client.remote().stop_worker(worker).await {
+        if let Err(error) = Remote::new(&client).stop_worker(worker).await {
             tracing::debug!(%error, "cannot remove a worker");
         }
     }
@@ -147,7 +148,7 @@ fn start(client: &Arc<Client>, all: &mut HashMap<Wanted, Waiting>, calls: &mut J
 /// Starts jobs, each reserved for as long as it says.
 async fn fetch(client: &Client, wanted: &Wanted, count: usize) -> Result<Vec<Fetched>, Refusal> {
     let Wanted { worker, queues } = wanted;
-    let fetch = client.remote().fetch_jobs(queues.iter().cloned(), worker.as_str());
+    let fetch = Remote::new(client).fetch_jobs(queues.iter().cloned(), worker.as_str());
     let count = u32::try_from(count).unwrap_or(1);
     let fetch = fetch.count(count).reserve(Duration::from_secs(RESERVE_FOR)).reserve_each(own_reservation).listens();
     Ok(fetch.await?.into_iter().map(Fetched::from).collect())
@@ -200,7 +201,7 @@ pub(crate) async fn give_back(client: &Client, runs: Vec<JobResult>) {
     if runs.is_empty() {
         return;
     }
-    if let Err(error) = client.remote().finish_jobs(runs).await {
+    if let Err(error) = Remote::new(client).finish_jobs(runs).await {
         tracing::warn!(%error, "cannot give jobs back: they come back when their reservation ends");
     }
 }

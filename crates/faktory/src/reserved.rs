@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
-use uniqueue::{Client, JobFilter, JobId, JobRow, JobRun, JobState};
+use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
+use uniqueue_remote::JobRun;
 use uniqueue_admin::Admin;
 use uuid::Uuid;
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::sleep;
-use uniqueue::{Client, FinishedRun, JobResult};
+use uniqueue::Client;
+use uniqueue_remote::{JobResult, Remote, Reported};
 
 use crate::reply::Refusal;
 
@@ -20,7 +21,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// The longest wait before another try of results whose jobs are locked.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
-type Answer = oneshot::Sender<Result<FinishedRun, Refusal>>;
+type Answer = oneshot::Sender<Result<Reported, Refusal>>;
 
 /// Sends results.
 #[derive(Clone, Debug)]
@@ -39,7 +40,7 @@ impl Results {
     }
 
     /// Ends a run. Answers when the result is stored.
-    pub(crate) async fn finish(&self, result: JobResult) -> Result<FinishedRun, Refusal> {
+    pub(crate) async fn finish(&self, result: JobResult) -> Result<Reported, Refusal> {
         let stopped = || Refusal::new("The server is stopping");
         let (answer, receiver) = oneshot::channel();
         self.0.send((result, answer)).await.map_err(|_| stopped())?;
@@ -107,10 +108,10 @@ async fn store_all(client: &Client, batch: Vec<(JobResult, Answer)>) -> Vec<(Job
     locked
 }
 
-async fn store(client: &Client, results: &[JobResult]) -> Result<Vec<FinishedRun>, Refusal> {
+async fn store(client: &Client, results: &[JobResult]) -> Result<Vec<Reported>, Refusal> {
     let mut tries = 1;
     loop {
-        match client.remote().finish_jobs(results.iter().cloned()).await {
+        match Remote::new(client).finish_jobs(results.iter().cloned()).await {
             Err(error) if error.is_retryable() && tries < TRIES => {
                 tries += 1;
                 sleep(WAIT).await;

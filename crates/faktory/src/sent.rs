@@ -6,7 +6,8 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::json::{Token, tokens};
-use uniqueue::{AttemptError, FetchedJob, JobRow};
+use uniqueue::{AttemptError, JobRow};
+use uniqueue_remote::FetchedJob;
 
 use crate::payload::{Kept, OWN, jid, kept, sent_args};
 use crate::reply::Refusal;

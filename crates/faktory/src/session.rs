@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::JobResult;
+use uniqueue_remote::{JobResult, Remote};
 
 use crate::ack;
 use crate::command::{Beat, Command, QueueVerb};
@@ -83,7 +83,7 @@ pub(crate) async fn run(
             () = door.stop.cancelled() => {}
         }
         if !door.workers.is_alive(&wid)
-            && let Err(error) = door.client.remote().stop_worker(wid).await
+            && let Err(error) = Remote::new(&door.client).stop_worker(wid).await
         {
             tracing::debug!(%error, "cannot remove a worker that has left");
         }

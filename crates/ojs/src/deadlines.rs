@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
-use uniqueue::{Client, FinishedRun, JobError, JobFilter, JobResult, JobRun, JobState};
+use uniqueue::{Client, JobError, JobFilter, JobState};
+use uniqueue_remote::{JobResult, JobRun, Remote, Reported};
 
 use crate::reservations::{Held, Runs};
 
@@ -97,9 +98,9 @@ async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Ve
             JobError::new(format!("the attempt took longer than {millis} ms")).code("timeout").error_type("timeout");
         JobResult::fail(held.run, with_delay(error, held))
     });
-    let finished = client.remote().finish_jobs(results.collect::<Vec<_>>()).await?;
+    let finished = Remote::new(client).finish_jobs(results.collect::<Vec<_>>()).await?;
     let (locked, ended): (Vec<_>, Vec<_>) = finished.into_iter().partition(|finished| finished.locked);
-    for FinishedRun { run, .. } in ended {
+    for Reported { run, .. } in ended {
         runs.remove(run);
         tracing::info!(job.id = %run.id, "a job took longer than its timeout_ms");
     }

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
-use uniqueue::{Client, JobId, JobRow, JobRun, JobState};
+use uniqueue::{Client, JobId, JobRow, JobState};
+use uniqueue_remote::JobRun;
 use uniqueue_admin::Admin;
 
 use crate::details::{Details, MEMBER};

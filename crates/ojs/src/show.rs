@@ -3,7 +3,8 @@
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
-use uniqueue::{AttemptError, FetchedJob, JobId, JobRow, JobState};
+use uniqueue::{AttemptError, JobId, JobRow, JobState};
+use uniqueue_remote::FetchedJob;
 
 use crate::details::{Details, MEMBER};
 use crate::exact;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
-use uniqueue::{FetchedJob, JobError, JobFilter, JobResult, JobRow, JobRun, JobState};
+use uniqueue::{JobError, JobFilter, JobRow, JobState};
+use uniqueue_remote::{FetchedJob, JobResult, JobRun, Remote};
 
 use crate::answer::{Answer, Answered};
 use crate::body::Object;
@@ -36,9 +37,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     // In one transaction, so that no job is fetched whose parents cannot be read.
     let mut tx = door.client.pool().begin().await?;
     let fetched_at = Instant::now();
-    let jobs = door
-        .client
-        .remote()
+    let jobs = Remote::new(&door.client)
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
         .reserve(asked.unwrap_or(reservations::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
@@ -129,7 +128,7 @@ async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Proble
 async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
     let mut wait = Duration::from_millis(50);
     let counted = loop {
-        match door.client.remote().finish_jobs([result.clone()]).await?.first() {
+        match Remote::new(&door.client).finish_jobs([result.clone()]).await?.first() {
             Some(finished) if finished.locked && wait > Duration::from_secs(1) => {
                 return Err(Problem::locked(held.run.id));
             }
@@ -191,8 +190,8 @@ pub(crate) async fn heartbeat(State(door): State<Arc<Door>>, Object(body): Objec
     let mut extended = Vec::new();
     for (reserve, runs) in wanted {
         let until = Instant::now() + reserve;
-        for answer in door.client.remote().extend_jobs(runs, reserve).await? {
-            match answer.held {
+        for answer in Remote::new(&door.client).extend_jobs(runs, reserve).await? {
+            match answer.counted {
                 true => {
                     door.runs.extend(answer.run, until);
                     extended.push(answer.run.id);

@@ -4,7 +4,6 @@ pub(super) mod fetch;
 pub(super) mod fetch_answer;
 pub(super) mod finish;
 pub(super) mod progress;
-pub(super) mod remote;
 pub(super) mod runners;
 pub(super) mod service;
 pub(super) mod set_aside;

@@ -154,6 +154,14 @@ impl Permanent {
     }
 }
 
+/// The delay that an error asks for, and the members that an entry of `errors` gets from it. For the crate of remote workers.
+#[doc(hidden)]
+#[must_use]
+pub fn error_details(error: &JobError) -> (Option<Duration>, Option<Value>) {
+    let details = ErrorDetails::of(error, None);
+    (details.retry_after, details.members())
+}
+
 /// The properties of the errors of a chain.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a Cause> {
     // The marks themselves are in the chain: each mark is a source of the error that shows it.

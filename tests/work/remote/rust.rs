@@ -1,6 +1,6 @@
 //! The verbs of remote workers in Rust.
 
-use uniqueue::{FetchedJob, JobResult, WakeUp, WakeUps};
+use uniqueue_remote::{FetchedJob, JobResult, Remote, WakeUp, WakeUps};
 
 use super::run_out;
 use support::prelude::*;
@@ -10,7 +10,7 @@ async fn a_job_is_fetched_and_completed_once(database: Database, client: &Client
     let sent = NewJob::new("send", &json!({"to": 7})).queue("mail").meta("trace", "x").priority(3);
     let id = client.insert(sent).await.unwrap().id();
     client.insert(job("other").queue("mail")).await.unwrap();
-    let fetch = client.remote().fetch_jobs(["mail", "default"], "w").count(10).kinds(["send"]).reserve(MINUTE);
+    let fetch = Remote::new(client).fetch_jobs(["mail", "default"], "w").count(10).kinds(["send"]).reserve(MINUTE);
     let [fetched] = fetch.await.unwrap().try_into().unwrap();
     assert_eq!(
         (fetched.run.id, fetched.run.run, fetched.kind.as_str(), fetched.queue.as_str()),
@@ -20,9 +20,9 @@ async fn a_job_is_fetched_and_completed_once(database: Database, client: &Client
     assert_eq!((fetched.attempt, fetched.max_attempts, fetched.priority, fetched.crashes), (1, 25, 3, 0));
     assert!(fetched.reserved_until > fetched.created_at && fetched.errors.is_empty() && fetched.timeout.is_none());
     let done = || JobResult::complete(fetched.run).output(json!("sent")).progress(json!(100));
-    let [first] = client.remote().finish_jobs([done()]).await.unwrap().try_into().unwrap();
+    let [first] = Remote::new(client).finish_jobs([done()]).await.unwrap().try_into().unwrap();
     assert!(first.counted && first.state == Some(JobState::Completed) && first.run == fetched.run);
-    let [again] = client.remote().finish_jobs([done()]).await.unwrap().try_into().unwrap();
+    let [again] = Remote::new(client).finish_jobs([done()]).await.unwrap().try_into().unwrap();
     assert!(!again.counted);
     let row = client.job(id).await.unwrap().unwrap();
     assert_eq!((row.output, row.progress), (Some(json!("sent")), Some(json!(100))));
@@ -31,7 +31,7 @@ async fn a_job_is_fetched_and_completed_once(database: Database, client: &Client
 #[support::test]
 async fn each_result_ends_its_run_as_it_says(database: Database, client: &Client) {
     client.insert_many((0..6).map(|_| job("j").max_attempts(2))).await.unwrap();
-    let fetched = client.remote().fetch_jobs(["default"], "w").count(6).await.unwrap();
+    let fetched = Remote::new(client).fetch_jobs(["default"], "w").count(6).await.unwrap();
     let runs: Vec<_> = fetched.iter().map(|job| job.run).collect();
     let error = || JobError::new("no \0 luck").code("unlucky").error_type("Luck").details(json!([1]));
     let results = [
@@ -43,7 +43,7 @@ async fn each_result_ends_its_run_as_it_says(database: Database, client: &Client
         JobResult::discard(runs[5], error()),
     ];
     let states: Vec<_> =
-        client.remote().finish_jobs(results).await.unwrap().iter().map(|end| end.state.unwrap()).collect();
+        Remote::new(client).finish_jobs(results).await.unwrap().iter().map(|end| end.state.unwrap()).collect();
     use JobState::{Available, Cancelled, Discarded, Retryable, Scheduled};
     assert_eq!(states, [Retryable, Discarded, Scheduled, Available, Cancelled, Discarded]);
     for place in [0, 1, 4, 5] {
@@ -60,24 +60,24 @@ async fn each_result_ends_its_run_as_it_says(database: Database, client: &Client
 async fn a_job_whose_reservation_ran_out_is_taken_back_and_its_result_does_not_count(database: Database) {
     let client = &database.client;
     client.insert(job("j")).await.unwrap();
-    let [fetched] = client.remote().fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
-    let [held] = client.remote().extend_jobs([fetched.run], MINUTE * 60).await.unwrap().try_into().unwrap();
-    assert!(held.held && held.reserved_until.unwrap() > fetched.reserved_until);
+    let [fetched] = Remote::new(client).fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
+    let [held] = Remote::new(client).extend_jobs([fetched.run], MINUTE * 60).await.unwrap().try_into().unwrap();
+    assert!(held.counted && held.reserved_until.unwrap() > fetched.reserved_until);
     run_out(&database).await;
-    assert_eq!(client.remote().maintain("w").await.unwrap().rescued, 1);
-    let [lost] = client.remote().extend_jobs([fetched.run], MINUTE).await.unwrap().try_into().unwrap();
-    assert!(!lost.held && lost.reserved_until.is_none());
-    let [late] = client.remote().finish_jobs([JobResult::complete(fetched.run)]).await.unwrap().try_into().unwrap();
+    assert_eq!(Remote::new(client).maintain("w").await.unwrap().rescued, 1);
+    let [lost] = Remote::new(client).extend_jobs([fetched.run], MINUTE).await.unwrap().try_into().unwrap();
+    assert!(!lost.counted && lost.reserved_until.is_none());
+    let [late] = Remote::new(client).finish_jobs([JobResult::complete(fetched.run)]).await.unwrap().try_into().unwrap();
     assert!(!late.counted && late.state != Some(JobState::Completed));
-    assert_eq!(client.remote().stop_worker("w").await.unwrap(), 1);
+    assert_eq!(Remote::new(client).stop_worker("w").await.unwrap(), 1);
 }
 
 #[support::test]
 async fn a_result_in_a_transaction_ends_with_it(database: Database, client: &Client) {
     client.insert(job("j")).await.unwrap();
-    let [fetched] = client.remote().fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
+    let [fetched] = Remote::new(client).fetch_jobs(["default"], "w").await.unwrap().try_into().unwrap();
     let mut tx = client.pool().begin().await.unwrap();
-    let finished = client.remote().finish_jobs([JobResult::complete(fetched.run)]).tx(&mut tx).await.unwrap();
+    let finished = Remote::new(client).finish_jobs([JobResult::complete(fetched.run)]).tx(&mut tx).await.unwrap();
     assert!(finished[0].counted);
     tx.rollback().await.unwrap();
     assert_eq!(client.job(fetched.run.id).await.unwrap().unwrap().state, JobState::Running);
@@ -87,10 +87,10 @@ async fn a_result_in_a_transaction_ends_with_it(database: Database, client: &Cli
 async fn an_insert_wakes_a_worker_that_found_nothing(database: Database, client: &Client) {
     let mut wake_ups = WakeUps::new(client);
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), WakeUp::Connected);
-    assert!(client.remote().fetch_jobs(["default"], "w").listens().await.unwrap().is_empty());
+    assert!(Remote::new(client).fetch_jobs(["default"], "w").listens().await.unwrap().is_empty());
     let id = client.insert(job("j")).await.unwrap().id();
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), WakeUp::Jobs { queue: "default".to_owned() });
-    let [fetched] = client.remote().fetch_jobs(["default"], "w").listens().await.unwrap().try_into().unwrap();
+    let [fetched] = Remote::new(client).fetch_jobs(["default"], "w").listens().await.unwrap().try_into().unwrap();
     client.cancel(id).await.unwrap();
     let taken = WakeUp::TakenAway { worker: fetched.worker.to_string() };
     assert_eq!(timeout(WAIT, wake_ups.next()).await.unwrap(), taken);
@@ -108,7 +108,7 @@ async fn each_job_can_be_reserved_for_its_own_time_in_the_transaction_of_the_fet
         .await
         .unwrap();
     let own = |job: &FetchedJob| Some(Duration::from_secs(job.meta.get("seconds")?.as_u64()?));
-    let fetch = || client.remote().fetch_jobs(["default"], "w").count(4).reserve(MINUTE).reserve_each(own);
+    let fetch = || Remote::new(client).fetch_jobs(["default"], "w").count(4).reserve(MINUTE).reserve_each(own);
     // The transaction of the caller ends the reservations as well.
     let mut tx = client.pool().begin().await.unwrap();
     assert_eq!(fetch().tx(&mut tx).await.unwrap().len(), 4);

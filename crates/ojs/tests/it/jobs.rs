@@ -170,7 +170,7 @@ async fn statistics_tell_what_was_done_in_the_last_hour(door: Door) {
         let report = json!({ "job_id": id, "error": { "code": "x", "message": "y" } });
         assert_eq!(door.post(&format!("/workers/{outcome}"), &report).await.0, 200);
     }
-    door.database.client.remote().stop_worker("w").await.unwrap();
+    uniqueue_remote::Remote::new(&door.database.client).stop_worker("w").await.unwrap();
     // The door's own pruner may have added up the first result alone, and does so again half a minute later.
     door.database.execute("SELECT {schema}._tend_history()").await;
     let began = std::time::Instant::now();

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 
 use test_support::prelude::*;
 use tokio::runtime::Handle;
-use uniqueue::{JobResult, WakeUps};
+use uniqueue_remote::{JobResult, Remote, WakeUps};
 
 use super::faktory::{self, address};
 use super::ojs::address_of;
@@ -191,9 +191,9 @@ fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
             runtime.block_on(async {
                 let mut jobs = Vec::new();
                 while jobs.is_empty() {
-                    jobs = client.remote().fetch_jobs(["native"], format!("w{number}")).await.unwrap();
+                    jobs = Remote::new(client).fetch_jobs(["native"], format!("w{number}")).await.unwrap();
                 }
-                client.remote().finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run))).await.unwrap();
+                Remote::new(client).finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run))).await.unwrap();
             });
         }
     });
@@ -209,9 +209,8 @@ fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
                 let count = u32::try_from(wanted).unwrap();
                 wanted -= runtime.block_on(async {
                     let jobs =
-                        client.remote().fetch_jobs(["native-many"], format!("w{number}")).count(count).await.unwrap();
-                    client
-                        .remote()
+                        Remote::new(client).fetch_jobs(["native-many"], format!("w{number}")).count(count).await.unwrap();
+                    Remote::new(client)
                         .finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run)))
                         .await
                         .unwrap()
@@ -284,10 +283,10 @@ fn measure_pickups(client: &Client, runtime: &Handle, faktory: &str, ojs: &str) 
     measure_pickup("native: fetch that listens", insert("waiting"), move || {
         runtime.block_on(async {
             loop {
-                let jobs = client.remote().fetch_jobs(["waiting"], "w").listens().await.unwrap();
+                let jobs = Remote::new(client).fetch_jobs(["waiting"], "w").listens().await.unwrap();
                 if let Some(job) = jobs.first() {
                     let at = Instant::now();
-                    client.remote().finish_jobs([JobResult::complete(job.run)]).await.unwrap();
+                    Remote::new(client).finish_jobs([JobResult::complete(job.run)]).await.unwrap();
                     return at;
                 }
                 let _ = tokio::time::timeout(Duration::from_secs(1), wake_ups.next()).await;
