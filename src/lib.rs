@@ -30,15 +30,15 @@ mod worker;
 pub use self::client::Migration;
 /// Inserting and looking.
 pub use self::client::{
-    Call, Change, Client, ClientBuilder, Events, Explanation, Insert, InsertAndWait, InsertMany,
-    InsertMiddleware, NextInsert, Queue, Wait,
+    Call, Change, Client, ClientBuilder, Events, Explanation, Insert, InsertMany, InsertMiddleware, NextInsert, Queue,
+    Wait,
 };
 /// Errors.
 pub use self::error::{Error, Rejection, Result};
 /// Lengths of time as text.
 pub use self::period::format_duration;
 pub use self::places::{
-    PlaceAddress, PlaceAnswer, PlaceMap, PlaceState, Placed, Places, PlacesBuilder, PlacesHandle, PlacesRunner,
+    PlaceAddress, PlaceAnswer, PlaceMap, PlaceState, Places, PlacesBuilder, PlacesHandle, PlacesRunner,
 };
 pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 #[cfg(feature = "periodic")]
@@ -64,7 +64,7 @@ pub use self::words::ident::PeriodicName;
 pub use self::words::ident::{JobId, Kind, MAX_NAME_BYTES, MAX_SCHEMA_BYTES, PlaceName, QueueName, SchemaName};
 pub use self::words::job::{Inserted, Job, JobRow, NewJob};
 /// Working.
-pub use self::words::job_error::{JobError, Permanent};
+pub use self::words::job_error::JobError;
 /// Options and states.
 pub use self::words::opts::{DEFAULT_MAX_ATTEMPTS, InsertOptions};
 pub use self::words::outcome::{BoxError, IntoResult, Outcome};
@@ -81,8 +81,8 @@ pub use self::words::state::JobState;
 /// Results that were waited for.
 pub use self::words::wait_result::Waited;
 pub use self::worker::{
-    AnyJob, BatchResults, BatchWorker, Batching, IntoResults, Middleware, Needs, Next, Progress, RunningJob,
-    StopReason, Worker, WorkerOptions,
+    AnyJob, BatchResults, BatchWorker, IntoResults, Middleware, Needs, Next, Progress, RunningJob, StopReason, Worker,
+    WorkerOptions,
 };
 
 /// For the crates of operators and of remote workers.

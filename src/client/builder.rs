@@ -152,9 +152,14 @@ impl ClientBuilder {
         self.build(pool.connect_lazy_with(options), statements, Some(guard), true)
     }
 
+    /// The most connections of the pool.
+    pub(crate) fn pool_size(&self) -> u32 {
+        self.max_connections.unwrap_or(10)
+    }
+
     fn own_pool(&self, place: Option<Arc<PlaceGuard>>) -> PgPoolOptions {
         time_limit::checking_returns(PgPoolOptions::new())
-            .max_connections(self.max_connections.unwrap_or(10))
+            .max_connections(self.pool_size())
             // The check below is a ping as well.
             .test_before_acquire(false)
             .before_acquire(move |connection, metadata| Box::pin(is_usable(connection, place.clone(), metadata.age)))

@@ -31,7 +31,7 @@ pub use self::call::Call;
 pub use self::change::Change;
 pub use self::events::Events;
 pub use self::explain::Explanation;
-pub use self::insert::{Insert, InsertAndWait, InsertMany, InsertMiddleware, NextInsert};
+pub use self::insert::{Insert, InsertMany, InsertMiddleware, NextInsert};
 pub use self::kinds::policies_of_kind;
 #[cfg(feature = "migrate")]
 pub use self::migration::Migration;

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::canonical::{MAX_DEPTH, too_deep};
 use super::flaw::Flaw;
 use super::number::{self, is_beyond_numeric};
-use super::tokens::{Token, tokens};
+use super::tokens::{is_number, tokens};
 use crate::error::{Error, Result};
 
 const NUL_PROBLEM: &str = "PostgreSQL cannot store the character NUL: \\u0000";
@@ -153,20 +153,20 @@ fn misfit(json: &str) -> Option<String> {
     };
     let mut depth = 0_usize;
     tokens(json).find_map(|(at, token)| match token {
-        Token::Other('[' | '{') => {
+        "[" | "{" => {
             depth += 1;
             (depth > MAX_DEPTH).then(|| too_deep().to_string())
         }
-        Token::Other(']' | '}') => {
+        "]" | "}" => {
             depth = depth.saturating_sub(1);
             None
         }
-        Token::Text(text) => match unstorable(text)? {
+        text if text.starts_with('"') => match unstorable(text)? {
             (_, "\\u0000") => Some(NUL_PROBLEM.to_owned()),
             (place, half) => refused("half of a surrogate pair", at + place, half),
         },
-        Token::Number(number) if is_beyond_numeric(number) => refused("a number of so many digits", at, number),
-        Token::Number(_) | Token::Other(_) => None,
+        number if is_number(number) && is_beyond_numeric(number) => refused("a number of so many digits", at, number),
+        _ => None,
     })
 }
 
@@ -189,8 +189,7 @@ fn unstorable(text: &str) -> Option<(usize, &str)> {
 /// string, and the first of those. Only whole, well-formed numbers are touched.
 fn rewritten(text: &str) -> (Cow<'_, str>, Option<&str>) {
     let (mut rewritten, mut copied, mut unfit) = (String::new(), 0, None);
-    for (at, token) in tokens(text) {
-        let Token::Number(number) = token else { continue };
+    for (at, number) in tokens(text).filter(|(_, token)| is_number(token)) {
         let replaced = if number::is_unfit(number) {
             unfit = unfit.or(Some(number));
             Some(Value::from(number::marked(number)).to_string())

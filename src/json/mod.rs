@@ -14,4 +14,4 @@ pub(crate) use self::flaw::Flaw;
 pub use self::jsonb::parse_json;
 pub(crate) use self::jsonb::{check_text, check_value, read_args, value_of};
 pub(crate) use self::number::check_double;
-pub use self::tokens::{Token, depth, indent_json, tokens};
+pub use self::tokens::{depth, indent_json, is_number, tokens};

@@ -1,55 +1,35 @@
 //! The one scanner of JSON text, and JSON in indented lines.
 
-/// A piece of JSON text, as it is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Token<'a> {
-    /// A string, with its quotes and escapes.
-    Text(&'a str),
-    /// A number.
-    Number(&'a str),
-    /// A bracket, a brace, a comma, a colon, white space, or a letter of `true`, `false` and `null`.
-    Other(char),
-}
-
-impl Token<'_> {
-    /// Appends the piece to a text.
-    pub fn push_to(self, text: &mut String) {
-        match self {
-            Self::Text(piece) | Self::Number(piece) => text.push_str(piece),
-            Self::Other(one) => text.push(one),
-        }
-    }
-}
-
-/// The pieces of a JSON text, each with its place in bytes. Together they are the text. A text that is not JSON has pieces as
-/// well, and no error.
+/// The tokens of a JSON text as they are written, each with its place in bytes: strings with their quotes and escapes, numbers, and
+/// single characters, which are brackets, braces, commas, colons, white space, and the letters of `true`, `false` and `null`.
+/// Together they are the text. A text that is not JSON has tokens as well, and no error.
 ///
 /// ```
-/// use uniqueue::json::{Token, tokens};
+/// use uniqueue::json::{is_number, tokens};
 ///
-/// let numbers = tokens(r#"{"1": [2, 3.50]}"#).filter(|(_, token)| matches!(token, Token::Number(_)));
-/// assert_eq!(numbers.collect::<Vec<_>>(), [(7, Token::Number("2")), (10, Token::Number("3.50"))]);
+/// let numbers = tokens(r#"{"1": [2, 3.50]}"#).filter(|(_, token)| is_number(token));
+/// assert_eq!(numbers.collect::<Vec<_>>(), [(7, "2"), (10, "3.50")]);
 /// ```
-pub fn tokens(json: &str) -> impl Iterator<Item = (usize, Token<'_>)> {
+pub fn tokens(json: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut next = 0;
     std::iter::from_fn(move || {
         let (at, rest) = (next, &json[next..]);
-        let first = rest.chars().next()?;
-        let (length, token) = match first {
-            '"' => {
-                let length = string_length(rest);
-                (length, Token::Text(&rest[..length]))
-            }
+        let length = match rest.chars().next()? {
+            '"' => string_length(rest),
             '-' | '0'..='9' => {
-                let length = rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'));
-                let number = &rest[..length.unwrap_or(rest.len())];
-                (number.len(), Token::Number(number))
+                rest.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(rest.len())
             }
-            other => (other.len_utf8(), Token::Other(other)),
+            other => other.len_utf8(),
         };
         next += length;
-        Some((at, token))
+        Some((at, &rest[..length]))
     })
+}
+
+/// Whether a token is a number.
+#[must_use]
+pub fn is_number(token: &str) -> bool {
+    token.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
 fn string_length(text: &str) -> usize {
@@ -68,8 +48,8 @@ pub fn depth(json: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for (_, token) in tokens(json) {
         match token {
-            Token::Other('[' | '{') => depth += 1,
-            Token::Other(']' | '}') => depth = depth.saturating_sub(1),
+            "[" | "{" => depth += 1,
+            "]" | "}" => depth = depth.saturating_sub(1),
             _ => {}
         }
         deepest = deepest.max(depth);
@@ -91,24 +71,24 @@ pub fn indent_json(json: &str) -> String {
         pretty.push('\n');
         pretty.push_str(&"  ".repeat(depth));
     };
-    let is_blank = |token: &Token<'_>| matches!(token, Token::Other(blank) if blank.is_ascii_whitespace());
+    let is_blank = |token: &&str| token.trim_ascii().is_empty();
     let mut tokens = tokens(json).map(|(_, token)| token).filter(|token| !is_blank(token)).peekable();
     while let Some(token) = tokens.next() {
-        if let Token::Other('}' | ']') = token {
+        if let "}" | "]" = token {
             depth = depth.saturating_sub(1);
             line(&mut pretty, depth);
         }
-        token.push_to(&mut pretty);
+        pretty.push_str(token);
         match token {
-            Token::Other('{' | '[') => match tokens.next_if(|next| matches!(next, Token::Other('}' | ']'))) {
-                Some(end) => end.push_to(&mut pretty),
+            "{" | "[" => match tokens.next_if(|next| matches!(*next, "}" | "]")) {
+                Some(end) => pretty.push_str(end),
                 None => {
                     depth += 1;
                     line(&mut pretty, depth);
                 }
             },
-            Token::Other(',') => line(&mut pretty, depth),
-            Token::Other(':') => pretty.push(' '),
+            "," => line(&mut pretty, depth),
+            ":" => pretty.push(' '),
             _ => {}
         }
     }
@@ -137,11 +117,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_pieces_of_any_text_are_the_text(text in "([\\[{\"\\\\1e,-]|.)*") {
+        fn the_tokens_of_any_text_are_the_text(text in "([\\[{\"\\\\1e,-]|.)*") {
             let (mut pieces, mut end) = (String::new(), 0);
             for (at, token) in tokens(&text) {
                 prop_assert_eq!(at, end);
-                token.push_to(&mut pieces);
+                pieces.push_str(token);
                 end = pieces.len();
             }
             prop_assert_eq!(pieces, text);

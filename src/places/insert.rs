@@ -10,16 +10,6 @@ use crate::error::Result;
 use crate::words::ident::PlaceName;
 use crate::words::job::{Inserted, NewJob};
 
-/// A value, and the place that it comes from.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Placed<T> {
-    /// The place.
-    pub place: PlaceName,
-    /// The value.
-    pub value: T,
-}
-
 impl Places {
     /// Inserts a job into the place that it declares ([`PlaceBy`](crate::PlaceBy)): in `#[job(place = "…")]`, in
     /// [`Job::options`](crate::Job::options), or with [`NewJob::place`]. A job made by name that declares none takes what it
@@ -34,11 +24,11 @@ impl Places {
     /// decides it; [`Error::InvalidMap`](crate::Error::InvalidMap) where the map has no hashed places;
     /// [`Error::PlaceDown`](crate::Error::PlaceDown) where the place does not answer; [`Error::MapMismatch`](crate::Error::MapMismatch);
     /// as for [`Insert`](crate::Insert).
-    pub async fn insert(&self, job: impl Into<NewJob>) -> Result<Placed<Inserted>> {
+    pub async fn insert(&self, job: impl Into<NewJob>) -> Result<(PlaceName, Inserted)> {
         let mut job = self.fill_in(job.into(), &mut HashMap::new()).await?;
         let index = self.index_of_job(&mut job)?;
-        let value = self.settle(index, self.inner.clients[index].insert(job).await)?;
-        Ok(Placed { place: self.name(index).clone(), value })
+        let inserted = self.settle(index, self.inner.clients[index].insert(job).await)?;
+        Ok((self.name(index).clone(), inserted))
     }
 
     /// Fills in a job that is made by name and declares no place. Each kind is read once.

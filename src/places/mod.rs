@@ -23,7 +23,6 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::address::PlaceAddress;
-pub use self::insert::Placed;
 pub use self::insert_many::PlaceAnswer;
 pub use self::map::PlaceMap;
 pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};
@@ -171,12 +170,12 @@ impl Places {
     /// # Errors
     ///
     /// [`Error::PlaceDown`] or another error of a place, where no other place has the job.
-    pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<Placed<JobRow>>> {
+    pub async fn job(&self, id: impl Into<JobId>) -> Result<Option<(PlaceName, JobRow)>> {
         let id = id.into();
         let mut failure = None;
         for (place, answer) in self.ask(move |client| async move { client.job(id).await }).await {
             match answer {
-                Ok(Some(job)) => return Ok(Some(Placed { place, value: job })),
+                Ok(Some(job)) => return Ok(Some((place, job))),
                 Ok(None) => {}
                 Err(error) => failure = Some(error),
             }

@@ -9,11 +9,10 @@ use sqlx::{Connection, PgPool};
 use uuid::Uuid;
 
 use super::server::{Server, Share};
-use crate::client::Client;
+use crate::client::{Client, ClientBuilder};
 use crate::error::Result;
 use crate::store::{self, Statements};
 use crate::words::ident::SchemaName;
-use crate::words::opts::InsertOptions;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
@@ -68,12 +67,38 @@ impl Database {
     /// [`Error::Database`](crate::Error::Database) when the server of `DATABASE_URL` cannot be reached, or its role may
     /// create neither a database nor a schema.
     pub async fn new() -> Result<Self> {
-        Self::builder().build().await
+        Self::with(Client::builder()).await
     }
 
-    /// Options of the database.
-    pub fn builder() -> DatabaseBuilder {
-        DatabaseBuilder::default()
+    /// The same, with a client of these options. Their schema does not count.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Database::new`].
+    pub async fn with(options: ClientBuilder) -> Result<Self> {
+        let server = Server::of_process().await?;
+        let name = unique_name();
+        let (schema, url) = match server {
+            Server::Given { url, share: Share::Schemas } => {
+                let mut connection = server.connect().await?;
+                store::create_schema(&mut connection, &application_schema(&name)).await?;
+                connection.close().await?;
+                (SchemaName::new(&name)?, url_in_schemas(url, &name))
+            }
+            _ => {
+                server.create_database(&name).await?;
+                (SchemaName::default(), url_of_database(server.url(), &name))
+            }
+        };
+        let address = url.parse::<sqlx::postgres::PgConnectOptions>()?;
+        let pool = PgPoolOptions::new().max_connections(options.pool_size()).connect_lazy_with(address);
+        let client = options.schema(schema).pool(pool);
+        // From here on it is removed, also when the migration fails.
+        let database = Database { client, url, name, server };
+        if matches!(server, Server::Given { .. }) {
+            database.client.migrate().await?;
+        }
+        Ok(database)
     }
 
     /// The client. The client, its clones and its pool fail after the `Database` is dropped.
@@ -158,59 +183,6 @@ async fn remove(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
 
 fn application_schema(name: &str) -> String {
     format!("{name}_app")
-}
-
-/// Options for a [`Database`]. Made by [`Database::builder`].
-#[derive(Clone, Debug, Default)]
-#[must_use = "a builder does nothing before build()"]
-pub struct DatabaseBuilder {
-    max_connections: Option<u32>,
-    defaults: InsertOptions,
-}
-
-impl DatabaseBuilder {
-    /// The most connections that the client's pool opens. Default: 10.
-    pub const fn max_connections(mut self, max_connections: u32) -> Self {
-        self.max_connections = Some(max_connections);
-        self
-    }
-
-    /// The client's default insert options, as [`ClientBuilder::defaults`](crate::ClientBuilder::defaults).
-    pub fn defaults(mut self, defaults: InsertOptions) -> Self {
-        self.defaults = defaults;
-        self
-    }
-
-    /// Makes the database.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Database::new`].
-    pub async fn build(self) -> Result<Database> {
-        let server = Server::of_process().await?;
-        let name = unique_name();
-        let (schema, url) = match server {
-            Server::Given { url, share: Share::Schemas } => {
-                let mut connection = server.connect().await?;
-                store::create_schema(&mut connection, &application_schema(&name)).await?;
-                connection.close().await?;
-                (SchemaName::new(&name)?, url_in_schemas(url, &name))
-            }
-            _ => {
-                server.create_database(&name).await?;
-                (SchemaName::default(), url_of_database(server.url(), &name))
-            }
-        };
-        let options = url.parse::<sqlx::postgres::PgConnectOptions>()?;
-        let pool = PgPoolOptions::new().max_connections(self.max_connections.unwrap_or(10)).connect_lazy_with(options);
-        let client = Client::builder().schema(schema).defaults(self.defaults).pool(pool);
-        // From here on it is removed, also when the migration fails.
-        let database = Database { client, url, name, server };
-        if matches!(server, Server::Given { .. }) {
-            database.client.migrate().await?;
-        }
-        Ok(database)
-    }
 }
 
 /// A name that no other test has, in this process or in another. The time is in it, so that databases of killed processes

@@ -68,7 +68,7 @@ mod work_batch;
 pub use self::checks::{AsJobId, InsertOutcome};
 #[doc(hidden)]
 pub use self::checks::{check_covered, check_duplicate, check_held_back, check_not_duplicate, check_updated};
-pub use self::database::{Database, DatabaseBuilder};
+pub use self::database::Database;
 pub use self::drain::{Drain, Drained, WorkedJob, drain};
 pub use self::expectation::Expectation;
 pub use self::time::{Advanced, advance};

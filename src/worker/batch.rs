@@ -20,7 +20,7 @@ use tracing::Instrument;
 
 use super::any_worker::{AnyWorker, Begun};
 use super::attempt::Attempt;
-use super::batch_worker::{BatchResults, BatchWorker, Batching};
+use super::batch_worker::{BatchResults, BatchWorker};
 use super::options::WorkerOptions;
 use super::panics::catching;
 use super::running_job::RunningJob;
@@ -34,7 +34,6 @@ use crate::words::retry::RetryPolicy;
 /// A batch worker and its options, of one kind.
 pub(super) struct Batched<J, W> {
     worker: W,
-    size: Batching,
     options: WorkerOptions,
     /// The batch that gathers jobs.
     open: Mutex<Option<Batch<J>>>,
@@ -68,8 +67,8 @@ struct Seat<J> {
 }
 
 impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
-    pub(super) fn new(worker: W, size: Batching, options: WorkerOptions) -> Self {
-        Self { worker, size, options, open: Mutex::default(), kind: PhantomData }
+    pub(super) fn new(worker: W, options: WorkerOptions) -> Self {
+        Self { worker, options, open: Mutex::default(), kind: PhantomData }
     }
 
     /// Waits for the result of a job that joins the batch that gathers, or opens one.
@@ -97,7 +96,7 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
         let mut seats = lock(&batch.gathering.seats);
         let seats = seats.get_or_insert_default();
         seats.push(seat);
-        if seats.iter().filter(|seat| !seat.result.is_closed()).count() >= self.size.most {
+        if seats.iter().filter(|seat| !seat.result.is_closed()).count() >= self.options.batch_size {
             *open = None;
             batch.gathering.end.notify_one();
         }
@@ -107,7 +106,7 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
     /// Begins a batch in the span of its first job.
     fn begin(self: &Arc<Self>) -> Batch<J> {
         let gathering = Arc::new(Gathering { seats: Mutex::new(Some(Vec::new())), end: Notify::new() });
-        let due = Instant::now() + self.size.within;
+        let due = Instant::now() + self.options.batch_wait;
         let work = Arc::clone(self).work_gathered(Arc::clone(&gathering), due);
         let task = Arc::new(AbortOnDropHandle::new(tokio::spawn(work.in_current_span())));
         Batch { gathering, task }
@@ -160,7 +159,7 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
             Err(error) => return Begun { work: Box::pin(std::future::ready(Err(error))), timeout, error_type: None },
         };
         // A job that may kill its process runs without other jobs in its batch.
-        if is_suspect || self.size.most == 1 {
+        if is_suspect || self.options.batch_size == 1 {
             let work = async move { self.work(vec![job]).await?.remove(0) };
             return Begun { work: Box::pin(work), timeout, error_type };
         }
@@ -177,7 +176,7 @@ impl<J: Job, W: BatchWorker<J>> AnyWorker for Batched<J, W> {
 
     #[cfg(feature = "testing")]
     fn most(&self) -> usize {
-        self.size.most
+        self.options.batch_size
     }
 
     #[cfg(feature = "testing")]

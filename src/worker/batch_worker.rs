@@ -1,6 +1,4 @@
-//! Batch workers: the trait, its function form, and the size of a batch.
-
-use std::time::Duration;
+//! Batch workers: the trait and its function form.
 
 use super::running_job::RunningJob;
 use super::state::Needs;
@@ -19,7 +17,7 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 /// ```
 /// # use serde::{Deserialize, Serialize};
 /// use std::time::Duration;
-/// use uniqueue::{Batching, BoxError, Client, Job, JobError, Runner, RunningJob};
+/// use uniqueue::{BoxError, Client, Job, JobError, Runner, RunningJob, WorkerOptions};
 ///
 /// #[derive(Serialize, Deserialize, Job)]
 /// #[job(kind = "contact.export")]
@@ -35,8 +33,8 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 /// }
 ///
 /// # fn build(client: Client) -> Runner {
-/// let size = Batching::up_to(100).within(Duration::from_millis(200));
-/// Runner::new(client).queue("default", 200).batch_worker(size, export)
+/// let options = WorkerOptions::new().batch_size(100).batch_wait(Duration::from_millis(200));
+/// Runner::new(client).queue("default", 200).batch_worker(export, options)
 /// # }
 /// ```
 ///
@@ -124,27 +122,5 @@ impl<T: IntoResults, E: Into<BoxError>> IntoResults for Result<T, E> {
 
     fn error_type() -> Option<&'static str> {
         T::error_type().or_else(type_of::<E>)
-    }
-}
-
-/// How large a batch is, and how long its first job waits for others.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct Batching {
-    pub(super) most: usize,
-    pub(super) within: Duration,
-}
-
-impl Batching {
-    /// A batch of up to `jobs` jobs; 0 means 1. A full batch is worked at once.
-    pub const fn up_to(jobs: usize) -> Self {
-        Self { most: if jobs == 0 { 1 } else { jobs }, within: Duration::from_millis(100) }
-    }
-
-    /// How long the first job of a batch waits for more jobs. The wait counts towards the timeout of the job. A runner that
-    /// stops does not wait longer than this. Default: 100 ms.
-    pub const fn within(mut self, wait: Duration) -> Self {
-        self.within = wait;
-        self
     }
 }

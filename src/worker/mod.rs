@@ -22,7 +22,7 @@ pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
 #[cfg(feature = "testing")]
 pub(crate) use self::batch::one_for_each;
-pub use self::batch_worker::{BatchResults, BatchWorker, Batching, IntoResults};
+pub use self::batch_worker::{BatchResults, BatchWorker, IntoResults};
 pub(crate) use self::middleware::AnyMiddleware;
 pub use self::middleware::{Middleware, Next};
 pub use self::options::WorkerOptions;
@@ -65,7 +65,7 @@ use crate::words::retry::RetryPolicy;
 /// function, [`WorkerOptions`] set them.
 ///
 /// An `Err` is a failed attempt: the job tries again after the retry policy's wait. It is discarded when no attempt is
-/// left, or at once for a [`Permanent`](crate::Permanent) error. A [`JobError`](crate::JobError) says more of itself.
+/// left, or at once for a [permanent](crate::JobError::permanent) error. A [`JobError`](crate::JobError) says more of itself.
 /// A panic counts as an error, and so does a timeout. A job may run more than once, since a machine can die between
 /// the work and the record of its result. So make the work repeatable, or use [`RunningJob::complete_in`].
 pub trait Worker<J: Job>: Send + Sync + 'static {

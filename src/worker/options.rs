@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::words::retry::RetryPolicy;
 
-/// Options of one worker, given to [`Runner::worker_with`](crate::Runner::worker_with). They come before the worker's own
+/// Options of one worker, given to [`Runner::worker_with`](crate::Runner::worker_with) and
+/// [`Runner::batch_worker`](crate::Runner::batch_worker). They come before the worker's own
 /// settings, and those before the runner's.
 ///
 /// ```no_run
@@ -26,18 +27,27 @@ use crate::words::retry::RetryPolicy;
 /// Runner::new(client).queue("emails", 20).worker_with(send_email, careful)
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct WorkerOptions {
     pub(super) timeout: Option<Duration>,
     pub(super) retry_policy: Option<RetryPolicy>,
     pub(super) queue: Option<String>,
+    pub(super) batch_size: usize,
+    pub(super) batch_wait: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl WorkerOptions {
     /// No options: the settings of the worker and the runner apply.
     pub const fn new() -> Self {
-        Self { timeout: None, retry_policy: None, queue: None }
+        let (batch_size, batch_wait) = (100, Duration::from_millis(100));
+        Self { timeout: None, retry_policy: None, queue: None, batch_size, batch_wait }
     }
 
     /// How long a job may run, counted from the start of its work: see
@@ -51,6 +61,19 @@ impl WorkerOptions {
     /// that works neither queue does not start.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
+        self
+    }
+
+    /// The most jobs of a batch, of a [`BatchWorker`](crate::BatchWorker); 0 means 1. A full batch is worked at once. Default: 100.
+    pub const fn batch_size(mut self, jobs: usize) -> Self {
+        self.batch_size = if jobs == 0 { 1 } else { jobs };
+        self
+    }
+
+    /// How long the first job of a batch waits for more jobs. The wait counts towards the timeout of the job. A runner that
+    /// stops does not wait longer than this. Default: 100 ms.
+    pub const fn batch_wait(mut self, wait: Duration) -> Self {
+        self.batch_wait = wait;
         self
     }
 

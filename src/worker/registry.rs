@@ -12,7 +12,7 @@ use super::Worker;
 use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Typed, Untyped};
 use super::batch::Batched;
-use super::batch_worker::{BatchWorker, Batching};
+use super::batch_worker::BatchWorker;
 use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::state::States;
@@ -42,9 +42,9 @@ impl Registry {
         self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
     }
 
-    pub(crate) fn add_batch<J: Job>(&mut self, worker: impl BatchWorker<J>, size: Batching, options: WorkerOptions) {
+    pub(crate) fn add_batch<J: Job>(&mut self, worker: impl BatchWorker<J>, options: WorkerOptions) {
         self.describe::<J>(&options);
-        self.insert(Cow::Borrowed(J::KIND), Arc::new(Batched::new(worker, size, options)));
+        self.insert(Cow::Borrowed(J::KIND), Arc::new(Batched::new(worker, options)));
     }
 
     fn describe<J: Job>(&mut self, options: &WorkerOptions) {

@@ -3,8 +3,6 @@
 use std::error::Error;
 use std::fmt;
 
-use uniqueue::Permanent;
-
 use support::prelude::*;
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -133,12 +131,15 @@ impl Error for Opaque {
 
 #[support::test]
 async fn a_permanent_error_discards_at_once_however_it_is_wrapped(database: Database) {
+    fn permanent(error: impl Into<BoxError>) -> JobError {
+        JobError::new(error).permanent()
+    }
     fn fail(n: u32) -> Result<(), BoxError> {
         match n {
-            0 => Err(Permanent::new("no such account"))?,
-            1 => "seven".parse::<u32>().map(|_| ()).map_err(Permanent::new)?,
-            2 => Err(Opaque(Permanent::new("no such account").into()))?,
-            3 => Err(Opaque(Opaque(Permanent::new(std::io::Error::other("no such account")).into()).into()))?,
+            0 => Err(permanent("no such account"))?,
+            1 => "seven".parse::<u32>().map(|_| ()).map_err(permanent)?,
+            2 => Err(Opaque(permanent("no such account").into()))?,
+            3 => Err(Opaque(Opaque(permanent(std::io::Error::other("no such account")).into()).into()))?,
             _ => Err("try again")?,
         }
         Ok(())
@@ -213,7 +214,7 @@ async fn long_errors_and_reasons_are_kept_up_to_a_limit(database: Database) {
             0 => Err(BoxError::from(long)),
             1 => Ok(Outcome::discard(long)),
             2 => Ok(Outcome::cancel(long)),
-            3 => Err(Permanent::new(long).into()),
+            3 => Err(JobError::new(long).permanent().into()),
             _ => panic!("{long}"),
         }
     };

@@ -3,8 +3,6 @@
 use std::error::Error;
 use std::fmt;
 
-use uniqueue::Permanent;
-
 use support::prelude::*;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -115,7 +113,7 @@ async fn an_error_that_panics_ends_its_attempt_as_others_do() {
             0 => Err::<(), BoxError>(Touchy { when: "shown" }.into()),
             1 => Err(Touchy { when: "traced" }.into()),
             2 => Err(Touchy { when: "dropped" }.into()),
-            _ => Err(Permanent::new(Touchy { when: "shown" }).into()),
+            _ => Err(JobError::new(Touchy { when: "shown" }).permanent().into()),
         }
     };
     let database = Database::new().await;

@@ -1,7 +1,5 @@
 //! Batch workers: one call for several jobs, each with an outcome of its own.
 
-use uniqueue::Batching;
-
 use support::prelude::*;
 
 async fn insert(database: &Database, jobs: u32) -> Vec<uniqueue::JobId> {
@@ -14,6 +12,10 @@ fn slots(database: &Database, slots: usize) -> Runner {
     let runner =
         Runner::new(database.client.clone()).queue("default", slots).promote_interval(Duration::from_millis(20));
     runner.retry_policy(RetryPolicy::fixed(MINUTE))
+}
+
+fn batches_of(jobs: usize, wait: Duration) -> WorkerOptions {
+    WorkerOptions::new().batch_size(jobs).batch_wait(wait)
 }
 
 async fn count(database: &Database, condition: &str) -> i64 {
@@ -35,8 +37,8 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Dat
         };
         std::future::ready(jobs.iter().map(result).collect::<Vec<_>>())
     };
-    let size = Batching::up_to(10).within(Duration::from_millis(50));
-    let runner = slots(&database, 40).batch_worker(size, work).start().await.unwrap();
+    let size = batches_of(10, Duration::from_millis(50));
+    let runner = slots(&database, 40).batch_worker(work, size).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('available', 'running')", 0).await;
     runner.stop().await.unwrap();
     let sizes = SIZES.lock().unwrap().clone();
@@ -52,16 +54,15 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Dat
 #[support::test]
 async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_time(database: Database) {
     insert(&database, 10).await;
-    let runner =
-        slots(&database, 10).batch_worker(Batching::up_to(10).within(MINUTE), async |_: Vec<RunningJob<Task>>| {});
+    let runner = slots(&database, 10).batch_worker(async |_: Vec<RunningJob<Task>>| {}, batches_of(10, MINUTE));
     let runner = runner.start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
     runner.stop().await.unwrap();
     insert(&database, 3).await;
     let wait = Duration::from_millis(300);
-    let size = Batching::up_to(10).within(wait);
+    let size = batches_of(10, wait);
     let began = Instant::now();
-    database.start(slots(&database, 10).batch_worker(size, async |_: Vec<RunningJob<Task>>| {})).await;
+    database.start(slots(&database, 10).batch_worker(async |_: Vec<RunningJob<Task>>| {}, size)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 13).await;
     assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
 }
@@ -84,7 +85,7 @@ async fn an_error_for_all_a_panic_and_a_wrong_number_of_results_fail_each_job() 
                 _ => Ok(vec![(); 5]),
             }
         };
-        let runner = slots(&database, 4).batch_worker(Batching::up_to(4).within(MINUTE), work).start().await.unwrap();
+        let runner = slots(&database, 4).batch_worker(work, batches_of(4, MINUTE)).start().await.unwrap();
         let failed = format!("SELECT count(*) FROM {{schema}}.job WHERE errors -> 0 ->> 'error' LIKE '%{text}%'");
         database.until(&failed, 4).await;
         runner.stop().await.unwrap();
@@ -100,7 +101,7 @@ async fn one_job_of_a_batch_is_cancelled_and_the_others_go_on(database: Database
     static GATE: Gate = Gate::closed();
     let work = async |_: Vec<RunningJob<Task>>| GATE.pass().await;
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
-    database.start(runner.batch_worker(Batching::up_to(3).within(MINUTE), work)).await;
+    database.start(runner.batch_worker(work, batches_of(3, MINUTE))).await;
     GATE.begun(1).await;
     // The job with which the batch began.
     database.client.cancel([ids[0]]).await.unwrap();
@@ -130,7 +131,7 @@ async fn each_job_of_a_batch_that_takes_too_long_has_failed(database: Database) 
     };
     let options = WorkerOptions::new().timeout(Duration::from_millis(200));
     let runner = slots(&database, 3).stop_grace(Duration::ZERO);
-    database.start(runner.batch_worker_with(Batching::up_to(3).within(MINUTE), work, options)).await;
+    database.start(runner.batch_worker(work, options.batch_size(3).batch_wait(MINUTE))).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE errors -> 0 ->> 'code' = 'timed_out'", 3).await;
     assert_eq!(count(&database, "state = 'retryable' AND attempt = 1").await, 3);
     eventually!(IS_DROPPED.load(Ordering::Relaxed), "the work goes on without its jobs");
@@ -145,7 +146,7 @@ async fn a_graceful_stop_finishes_a_batch_and_a_hard_one_gives_its_jobs_back() {
         let work = async |_: Vec<RunningJob<Task>>| GATE.pass().await;
         let runner = slots(&database, 3).stop_grace(Duration::ZERO);
         let runner = if is_hard { runner.stop_timeout(Duration::ZERO) } else { runner };
-        let runner = runner.batch_worker(Batching::up_to(3).within(MINUTE), work).start().await.unwrap();
+        let runner = runner.batch_worker(work, batches_of(3, MINUTE)).start().await.unwrap();
         GATE.begun(1).await;
         let stopping = tokio::spawn(runner.stop());
         if !is_hard {
@@ -162,7 +163,7 @@ async fn a_runner_that_must_stop_does_not_wait_for_more_jobs_of_a_batch(database
     insert(&database, 2).await;
     let work = async |_: Vec<RunningJob<Task>>| {};
     let runner = slots(&database, 9).stop_timeout(Duration::ZERO).stop_grace(WAIT);
-    let runner = runner.batch_worker(Batching::up_to(9).within(60 * MINUTE), work).start().await.unwrap();
+    let runner = runner.batch_worker(work, batches_of(9, 60 * MINUTE)).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'running'", 2).await;
     timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     assert_eq!(count(&database, "state IN ('completed', 'available')").await, 2);
@@ -179,8 +180,8 @@ async fn a_suspect_is_worked_alone(database: Database) {
         }
         std::future::ready(())
     };
-    let size = Batching::up_to(6).within(Duration::from_millis(100));
-    let runner = slots(&database, 12).batch_worker(size, work).start().await.unwrap();
+    let size = batches_of(6, Duration::from_millis(100));
+    let runner = slots(&database, 12).batch_worker(work, size).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 6).await;
     runner.stop().await.unwrap();
     assert!(WAS_ALONE.load(Ordering::Relaxed));
@@ -200,8 +201,8 @@ async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs(data
         MOST.fetch_max(jobs.len(), Ordering::Relaxed);
         std::future::ready(())
     };
-    let size = Batching::up_to(10).within(Duration::from_millis(30));
-    let runner = slots(&database, 20).batch_worker(size, work).start().await.unwrap();
+    let size = batches_of(10, Duration::from_millis(30));
+    let runner = slots(&database, 20).batch_worker(work, size).start().await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 30).await;
     runner.stop().await.unwrap();
     assert!(MOST.load(Ordering::Relaxed) <= 3);
@@ -222,8 +223,8 @@ async fn nothing_is_lost_where_jobs_of_batches_fail_hang_panic_and_are_cancelled
     };
     let options =
         WorkerOptions::new().timeout(Duration::from_millis(500)).retry_policy(RetryPolicy::fixed(Duration::ZERO));
-    let size = Batching::up_to(8).within(Duration::from_millis(5));
-    let runner = quick(&database.client).stop_grace(Duration::ZERO).batch_worker_with(size, work, options);
+    let options = options.batch_size(8).batch_wait(Duration::from_millis(5));
+    let runner = quick(&database.client).stop_grace(Duration::ZERO).batch_worker(work, options);
     let runner = runner.start().await.unwrap();
     for some in ids.chunks(40) {
         database.client.cancel([some[7]]).await.unwrap();
@@ -247,7 +248,7 @@ async fn measure_ten_thousand_jobs() {
             let call = || tokio::time::sleep(Duration::from_millis(5));
             let runner = if is_batched {
                 let work = move |_: Vec<RunningJob<Task>>| call();
-                runner.batch_worker(Batching::up_to(100).within(Duration::from_millis(20)), work)
+                runner.batch_worker(work, batches_of(100, Duration::from_millis(20)))
             } else {
                 runner.worker(move |_: RunningJob<Task>| call())
             };

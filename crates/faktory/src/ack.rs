@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uniqueue::period::LONGEST;
 use uniqueue::JobError;
+use uniqueue::period::LONGEST;
 use uniqueue_remote::JobResult;
 use uuid::Uuid;
 

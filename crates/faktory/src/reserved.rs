@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
-use uniqueue_remote::JobRun;
 use uniqueue_admin::Admin;
+use uniqueue_remote::JobRun;
 use uuid::Uuid;
 
 use crate::payload::{Kept, OWN, kept};

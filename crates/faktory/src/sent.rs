@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::json::{Token, tokens};
+use uniqueue::json::tokens;
 use uniqueue::{AttemptError, JobRow};
 use uniqueue_remote::FetchedJob;
 
@@ -146,9 +146,7 @@ fn json(source: &Source<'_>) -> Result<String, Refusal> {
 
 /// JSON text without white space, every digit as it was.
 fn compact(json: &RawValue) -> Box<RawValue> {
-    let is_blank = |token: &Token<'_>| matches!(token, Token::Other(' ' | '\n' | '\r' | '\t'));
-    let mut text = String::with_capacity(json.get().len());
-    tokens(json.get()).filter(|(_, token)| !is_blank(token)).for_each(|(_, token)| token.push_to(&mut text));
+    let text = tokens(json.get()).map(|(_, token)| token).filter(|token| !token.trim_ascii().is_empty()).collect();
     RawValue::from_string(text).unwrap_or_else(|_| json.to_owned())
 }
 

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use uniqueue::json::{Token, tokens};
+use uniqueue::json::{is_number, tokens};
 
 use crate::problem::Problem;
 
@@ -30,14 +30,14 @@ pub(crate) fn read(text: &str) -> Result<Value, Problem> {
     let mut marked = String::with_capacity(text.len());
     for (_, token) in tokens(text) {
         match token {
-            Token::Text(text) if text.starts_with("\"\\u0000") => {
+            text if text.starts_with("\"\\u0000") => {
                 return Err(Problem::invalid("PostgreSQL cannot store the character NUL: \\u0000"));
             }
             // serde_json reads -0 as a double.
-            Token::Number(number) if number == "-0" || !is_integer(number) => {
+            number if is_number(number) && (number == "-0" || !is_integer(number)) => {
                 marked.push_str(&format!("\"\\u0000{number}\""));
             }
-            plain => plain.push_to(&mut marked),
+            plain => marked.push_str(plain),
         }
     }
     serde_json::from_str(&marked).map_err(invalid)

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use uniqueue::{Client, JobId, JobRow, JobState};
-use uniqueue_remote::JobRun;
 use uniqueue_admin::Admin;
+use uniqueue_remote::JobRun;
 
 use crate::details::{Details, MEMBER};
 use crate::problem::Problem;

@@ -1,4 +1,4 @@
-//! The builders of inserts: of one job, of one whose result is waited for, and of many.
+//! The builders of inserts: of one job and of many.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -80,8 +80,23 @@ impl<'a> Insert<'a> {
     /// The errors of the insert. [`Error::ResultsNotKept`](crate::Error::ResultsNotKept) where the queue, or a live runner, deletes
     /// jobs as they complete; [`Error::InvalidOption`](crate::Error::InvalidOption) together with [`Insert::tx`]. Nothing was
     /// inserted then.
-    pub fn wait(self, timeout: Duration) -> InsertAndWait<'a> {
-        InsertAndWait { insert: self, timeout }
+    pub async fn wait(self, timeout: Duration) -> Result<(Inserted, Waited)> {
+        let client = self.call.client;
+        if self.call.connection.is_some() {
+            return Err(Error::InvalidOption {
+                option: "wait",
+                problem: "cannot be combined with tx, since no worker sees the job before the commit: commit, then call Client::wait for the job",
+                given: self.job.kind().to_owned(),
+            });
+        }
+        client.check_that_results_stay(self.queue_name()).await?;
+        let inserted = self.await?;
+        let waited = if inserted.job.state.is_final() {
+            Waited::Final(Box::new(inserted.job.clone()))
+        } else {
+            client.wait_for_inserted(inserted.id(), timeout).await
+        };
+        Ok((inserted, waited))
     }
 
     /// The queue that the job goes to. It may be an invalid name, which the insert reports.
@@ -104,41 +119,6 @@ impl<'a> IntoFuture for Insert<'a> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.call.run(vec![self.job]).await?.pop().ok_or_else(unanswered) })
-    }
-}
-
-/// An insert and a wait for the job's result, to be awaited. Made by [`Insert::wait`].
-#[derive(Debug)]
-#[must_use = "an insert does nothing until it is awaited"]
-pub struct InsertAndWait<'a> {
-    insert: Insert<'a>,
-    timeout: Duration,
-}
-
-impl<'a> IntoFuture for InsertAndWait<'a> {
-    type Output = Result<(Inserted, Waited)>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        let Self { insert, timeout } = self;
-        Box::pin(async move {
-            let client = insert.call.client;
-            if insert.call.connection.is_some() {
-                return Err(Error::InvalidOption {
-                    option: "wait",
-                    problem: "cannot be combined with tx, since no worker sees the job before the commit: commit, then call Client::wait for the job",
-                    given: insert.job.kind().to_owned(),
-                });
-            }
-            client.check_that_results_stay(insert.queue_name()).await?;
-            let inserted = insert.await?;
-            let waited = if inserted.job.state.is_final() {
-                Waited::Final(Box::new(inserted.job.clone()))
-            } else {
-                client.wait_for_inserted(inserted.id(), timeout).await
-            };
-            Ok((inserted, waited))
-        })
     }
 }
 

@@ -17,7 +17,7 @@ mod middleware;
 mod parts;
 mod resolve;
 
-pub use self::builders::{Insert, InsertAndWait, InsertMany};
+pub use self::builders::{Insert, InsertMany};
 pub(super) use self::coalescer::Coalescer;
 pub(super) use self::middleware::{AnyInsertMiddleware, InsertLayers};
 pub use self::middleware::{InsertMiddleware, NextInsert};

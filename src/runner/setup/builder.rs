@@ -8,9 +8,7 @@ use crate::notify::ListenHub;
 use crate::runner::fetching::budget::Share;
 use crate::words::job::Job;
 use crate::words::outcome::IntoResult;
-use crate::worker::{
-    AnyJob, AnyMiddleware, BatchWorker, Batching, Middleware, Registry, States, Worker, WorkerOptions,
-};
+use crate::worker::{AnyJob, AnyMiddleware, BatchWorker, Middleware, Registry, States, Worker, WorkerOptions};
 
 /// Builds a runner: its queues, its workers and its options.
 ///
@@ -92,20 +90,10 @@ impl Runner {
     /// Works jobs of one kind with a [`BatchWorker`] or an async function, which takes several of them at once.
     ///
     /// Each job takes a slot: the [queue](Self::queue) needs as many as a batch has jobs. Otherwise a batch is smaller, and
-    /// its first job waits for the whole time that the [`Batching`] says.
-    pub fn batch_worker<J: Job>(self, size: Batching, worker: impl BatchWorker<J>) -> Self {
-        self.batch_worker_with(size, worker, WorkerOptions::new())
-    }
-
-    /// Like [`Runner::batch_worker`], with a timeout or a retry policy for this kind. The timeout is that of each job, counted
+    /// its first job waits for the whole [`batch_wait`](WorkerOptions::batch_wait). The timeout is that of each job, counted
     /// from when it joined its batch.
-    pub fn batch_worker_with<J: Job>(
-        mut self,
-        size: Batching,
-        worker: impl BatchWorker<J>,
-        options: WorkerOptions,
-    ) -> Self {
-        self.workers.add_batch(worker, size, options);
+    pub fn batch_worker<J: Job>(mut self, worker: impl BatchWorker<J>, options: WorkerOptions) -> Self {
+        self.workers.add_batch(worker, options);
         self
     }
 

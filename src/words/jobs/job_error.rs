@@ -58,17 +58,12 @@ struct Cause {
     details: Option<Value>,
 }
 
-impl Cause {
-    fn new<E: Into<BoxError>>(error: E) -> Self {
-        let error_type = type_of::<E>().map(ToOwned::to_owned);
-        Self { error: error.into(), code: None, error_type, is_permanent: false, retry_after: None, details: None }
-    }
-}
-
 impl JobError {
     /// An error, or a text. The type of the error is kept as its type.
-    pub fn new(error: impl Into<BoxError>) -> Self {
-        Self(Cause::new(error))
+    pub fn new<E: Into<BoxError>>(error: E) -> Self {
+        let error_type = type_of::<E>().map(ToOwned::to_owned);
+        let error = error.into();
+        Self(Cause { error, code: None, error_type, is_permanent: false, retry_after: None, details: None })
     }
 
     /// The code of the error, for filters and statistics: a short word that stays the same, such as `card_declined`. At most
@@ -85,8 +80,17 @@ impl JobError {
         self
     }
 
-    /// Another attempt cannot succeed: the job is discarded at once, however many attempts it has left. The same as
-    /// [`Permanent`], with a code. Default: the job is retried.
+    /// Another attempt cannot succeed: the job is discarded at once, with the error's text, however many attempts it has
+    /// left. Default: the job is retried.
+    ///
+    /// ```
+    /// use uniqueue::{BoxError, JobError};
+    ///
+    /// fn parse(amount: &str) -> Result<u64, BoxError> {
+    ///     Ok(amount.parse().map_err(|error| JobError::new(error).permanent())?)
+    /// }
+    /// # assert!(JobError::is_permanent_in(&*parse("ten").unwrap_err()));
+    /// ```
     pub fn permanent(mut self) -> Self {
         self.0.is_permanent = true;
         self
@@ -104,53 +108,16 @@ impl JobError {
         causes(error).find_map(|cause| cause.code.as_deref())
     }
 
+    /// Whether an error, or one of its sources, is permanent.
+    #[must_use]
+    pub fn is_permanent_in(error: &(dyn Error + 'static)) -> bool {
+        causes(error).any(|cause| cause.is_permanent)
+    }
+
     /// The job waits this long for its next attempt. Default: as the retry policy says.
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
         self
-    }
-}
-
-/// An error after which another attempt cannot succeed: the job is discarded at once, with the error's text, however
-/// many attempts it has left. It works with `?`, and anywhere in an error's chain of sources: with added context it is
-/// still permanent. [`JobError::permanent`] says the same of an error with a code.
-///
-/// ```
-/// use uniqueue::{BoxError, Permanent};
-///
-/// fn parse(amount: &str) -> Result<u64, BoxError> {
-///     Ok(amount.parse().map_err(Permanent::new)?)
-/// }
-///
-/// fn charge(amount: &str) -> Result<(), BoxError> {
-///     if parse(amount)? == 0 {
-///         return Err(Permanent::new("nothing to charge").into());
-///     }
-///     Ok(())
-/// }
-/// # assert_eq!(charge("0").unwrap_err().to_string(), "nothing to charge");
-/// ```
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Permanent(#[source] Cause);
-
-impl Permanent {
-    /// Marks an error, or a text, as permanent.
-    #[must_use]
-    pub fn new(error: impl Into<BoxError>) -> Self {
-        Self(Cause { is_permanent: true, ..Cause::new(error) })
-    }
-
-    /// The error that was marked.
-    #[must_use]
-    pub fn into_inner(self) -> BoxError {
-        self.0.error
-    }
-
-    /// Whether an error, or one of its sources, is permanent.
-    #[must_use]
-    pub fn is_in(error: &(dyn Error + 'static)) -> bool {
-        causes(error).any(|cause| cause.is_permanent)
     }
 }
 

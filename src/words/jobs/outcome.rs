@@ -206,7 +206,7 @@ pub(crate) fn type_of<E: ?Sized>() -> Option<&'static str> {
     let name = type_name::<E>();
     let is_any = name.starts_with('&')
         || name.contains("dyn ")
-        || ["String", "str", "anyhow::Error", "eyre::Report", "JobError", "Permanent"]
+        || ["String", "str", "anyhow::Error", "eyre::Report", "JobError"]
             .iter()
             .any(|any| name.strip_suffix(any).is_some_and(|rest| rest.is_empty() || rest.ends_with("::")));
     (!is_any).then_some(name)

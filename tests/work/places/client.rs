@@ -47,21 +47,21 @@ async fn each_kind_declares_the_value_that_decides_its_place() {
     let mut seen = BTreeMap::<&str, u32>::new();
     let of = |value: &str| places.map().place_of(value).unwrap().clone();
     for n in 0..24 {
-        let placed = places.insert(ByKey { n }).await.unwrap();
-        assert_eq!(placed.place, of(placed.value.job.unique_key.as_deref().unwrap()));
-        *seen.entry(NAMES.iter().find(|name| **name == placed.place.as_str()).unwrap()).or_default() += 1;
-        let placed = places.insert(ByGroup { customer: n / 2, n }).await.unwrap();
-        assert_eq!(placed.place, of(placed.value.job.group_key.as_deref().unwrap()));
-        let placed = places.insert(ByTenant { tenant: format!("t{}", n % 5), n }).await.unwrap();
-        assert_eq!(placed.place, of(&format!("t{}", n % 5)));
-        assert_eq!(placed.place, *places.of(&format!("t{}", n % 5)).unwrap().place().unwrap());
-        let placed = places.insert(NewJob::from(ById { n }).priority(3)).await.unwrap();
-        assert_eq!((placed.place, placed.value.job.priority), (of(&placed.value.id().to_string()), 3));
+        let (place, inserted) = places.insert(ByKey { n }).await.unwrap();
+        assert_eq!(place, of(inserted.job.unique_key.as_deref().unwrap()));
+        *seen.entry(NAMES.iter().find(|name| **name == place.as_str()).unwrap()).or_default() += 1;
+        let (place, inserted) = places.insert(ByGroup { customer: n / 2, n }).await.unwrap();
+        assert_eq!(place, of(inserted.job.group_key.as_deref().unwrap()));
+        let (place, _) = places.insert(ByTenant { tenant: format!("t{}", n % 5), n }).await.unwrap();
+        assert_eq!(place, of(&format!("t{}", n % 5)));
+        assert_eq!(place, *places.of(&format!("t{}", n % 5)).unwrap().place().unwrap());
+        let (place, inserted) = places.insert(NewJob::from(ById { n }).priority(3)).await.unwrap();
+        assert_eq!((place, inserted.job.priority), (of(&inserted.id().to_string()), 3));
     }
     assert_eq!(seen.len(), 3, "{seen:?}");
     // A key has one holder in all places.
     for n in 0..24 {
-        assert!(places.insert(ByKey { n }).await.unwrap().value.duplicate, "{n}");
+        assert!(places.insert(ByKey { n }).await.unwrap().1.duplicate, "{n}");
     }
 }
 
@@ -72,9 +72,9 @@ async fn an_insert_that_is_sent_twice_meets_itself() {
         let id = JobId::generate();
         let first = places.insert(NewJob::from(ById { n }).id(id)).await.unwrap();
         let second = places.insert(NewJob::from(ById { n }).id(id)).await.unwrap();
-        assert_eq!((first.place, first.value.id()), (second.place, second.value.id()));
-        let found = places.job(id).await.unwrap().unwrap();
-        assert_eq!((found.value.id, found.value.kind.as_str()), (id, "by.id"));
+        assert_eq!((first.0, first.1.id()), (second.0, second.1.id()));
+        let (_, found) = places.job(id).await.unwrap().unwrap();
+        assert_eq!((found.id, found.kind.as_str()), (id, "by.id"));
     }
     let total: usize = counts(&places).await.values().sum();
     assert_eq!(total, 6);
@@ -94,13 +94,13 @@ async fn a_job_made_by_name_goes_by_its_registered_kind() {
     for n in 0..5 {
         let typed = places.insert(ByKey { n }).await.unwrap();
         let named = places.insert(NewJob::new("by.key", &json!({ "n": n }))).await.unwrap();
-        assert!(named.value.duplicate, "{n}");
-        assert_eq!((typed.place, typed.value.id()), (named.place, named.value.id()));
+        assert!(named.1.duplicate, "{n}");
+        assert_eq!((typed.0, typed.1.id()), (named.0, named.1.id()));
     }
     let error = places.insert(NewJob::new("unknown", &json!({}))).await.unwrap_err();
     assert!(error.to_string().starts_with("invalid place: the job declares none; hint:"), "{error}");
     let own = NewJob::new("unknown", &json!({"t": "x"})).place(PlaceBy::arg("t"));
-    assert_eq!(places.insert(own).await.unwrap().place, *places.map().place_of("x").unwrap());
+    assert_eq!(places.insert(own).await.unwrap().0, *places.map().place_of("x").unwrap());
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_place_that_is_down_fails_alone() {
     }
     // A job that is found in another place is found. Whether another job exists is not known.
     let stored = places.at("a").unwrap().insert(ByKey { n: 99 }).await.unwrap().id();
-    assert_eq!(places.job(stored).await.unwrap().unwrap().place.as_str(), "a");
+    assert_eq!(places.job(stored).await.unwrap().unwrap().0.as_str(), "a");
     assert!(matches!(places.job(JobId::generate()).await, Err(Error::PlaceDown { .. })));
 }
 

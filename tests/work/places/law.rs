@@ -72,7 +72,7 @@ async fn a_typed_job_is_refused_by_the_client_of_every_place_but_its_own() {
     let places = places().await;
     let of = |value: &str| places.map().place_of(value).unwrap().clone();
     for n in 0..4 {
-        let key = places.insert(ByKey { n }).await.unwrap().value.job.unique_key.unwrap();
+        let key = places.insert(ByKey { n }).await.unwrap().1.job.unique_key.unwrap();
         insert_everywhere(&places, &of(&key), &ByKey { n }.into()).await;
         let group = format!("{{\"args\":{{\"customer\":{n}}},\"type\":\"by.group\"}}");
         insert_everywhere(&places, &of(&group), &ByGroup { customer: n }.into()).await;

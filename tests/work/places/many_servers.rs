@@ -176,11 +176,11 @@ async fn no_key_is_claimed_twice_and_nothing_is_lost_in_eight_places_on_four_ser
                 };
                 if dice.percent(20)
                     && let Ok(again) = places.insert(job()).await
-                    && first.value.id() == id
+                    && first.1.id() == id
                 {
-                    assert_eq!((again.place, again.value.id()), (first.place, id));
+                    assert_eq!((again.0, again.1.id()), (first.0, id));
                 }
-                acknowledged.lock().await.insert(id, (key, first.value.id()));
+                acknowledged.lock().await.insert(id, (key, first.1.id()));
             }
         }));
     }

@@ -95,7 +95,7 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
                     match places.insert(job).await {
                         Ok(answer) => {
                             // If an earlier answer was lost, this is the job's own id.
-                            acknowledged.push(answer.value.id());
+                            acknowledged.push(answer.1.id());
                             break;
                         }
                         // After the move the newest map is tried.
@@ -161,8 +161,8 @@ async fn a_place_moves_under_load_without_a_lost_job_or_a_key_twice() {
     second.stop().await.unwrap();
     // Nothing works the jobs now. One insert of a key claims it, and the next finds it claimed.
     let keyed = || NewJob::from(Task { n: 0 }).unique_key(UniqueKey::raw("key 1").scope(UniqueScope::Active));
-    let first = after.insert(keyed().place(PlaceBy::UniqueKey)).await.unwrap().value;
-    let second = after.insert(keyed().place(PlaceBy::UniqueKey)).await.unwrap().value;
+    let first = after.insert(keyed().place(PlaceBy::UniqueKey)).await.unwrap().1;
+    let second = after.insert(keyed().place(PlaceBy::UniqueKey)).await.unwrap().1;
     assert!(!first.duplicate && second.duplicate && second.id() == first.id(), "{first:?}, {second:?}");
     one_claim_a_key(client).await;
     // The old runner has nothing to stop in.

@@ -229,8 +229,8 @@ async fn a_key_that_the_clock_decides_does_not_decide_the_place() {
     let error = places.insert(windowed()).await.unwrap_err().to_string();
     assert!(error.starts_with("invalid place: a policy with a window makes another key"), "{error}");
     let at = time::macros::datetime!(2030-01-01 10:30 UTC);
-    assert!(!places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
-    assert!(places.insert(windowed().scheduled_at(at)).await.unwrap().value.duplicate);
+    assert!(!places.insert(windowed().scheduled_at(at)).await.unwrap().1.duplicate);
+    assert!(places.insert(windowed().scheduled_at(at)).await.unwrap().1.duplicate);
     let none = places.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Group)).await.unwrap_err().to_string();
     assert_eq!(none, "invalid place: the job has no such value: \"group\" of kind \"task\"");
 }

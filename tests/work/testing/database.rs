@@ -34,7 +34,7 @@ async fn the_application_s_own_tables_and_clients_find_the_database() {
 #[tokio::test]
 async fn defaults_and_pool_size_are_as_the_builder_says() {
     let defaults = uniqueue::InsertOptions::new().queue("elsewhere");
-    let database = testing::Database::builder().defaults(defaults).max_connections(1).build().await.unwrap();
+    let database = testing::Database::with(Client::builder().defaults(defaults).max_connections(1)).await.unwrap();
     let held = database.pool().acquire().await.unwrap();
     assert!(database.pool().try_acquire().is_none());
     drop(held);

@@ -1,6 +1,6 @@
 //! Draining queues.
 
-use uniqueue::Batching;
+use uniqueue::WorkerOptions;
 use uniqueue::testing::{self, Database};
 
 use super::Task;
@@ -219,8 +219,8 @@ async fn a_batch_worker_gets_the_available_jobs_of_its_kind_at_once(database: te
     client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     client.insert(Other { n: 9 }).await.unwrap();
     // A job that waits for more jobs of its batch would wait for an hour.
-    let size = Batching::up_to(3).within(Duration::from_secs(3_600));
-    let draining = testing::drain(runner(client).batch_worker(size, batch).worker(async |_: RunningJob<Other>| {}));
+    let options = WorkerOptions::new().batch_size(3).batch_wait(Duration::from_secs(3_600));
+    let draining = testing::drain(runner(client).batch_worker(batch, options).worker(async |_: RunningJob<Other>| {}));
     let drained = draining.await.unwrap();
     assert_eq!(*sizes.lock().unwrap(), [3, 2]);
     assert_eq!((drained.attempts(), drained.completed(), drained.failed()), (6, 5, 1));

@@ -159,7 +159,7 @@ async fn slots_of_periodic_jobs_are_run_each_time_that_time_passes_over_them(dat
 
 #[tokio::test]
 async fn one_connection_is_enough() {
-    let database = Database::builder().max_connections(1).build().await.unwrap();
+    let database = Database::with(Client::builder().max_connections(1)).await.unwrap();
     database.client().define_periodic(PeriodicJob::every("hourly", HOUR, Task { n: 1 })).await.unwrap();
     let advanced = timeout(WAIT, database.advance(24 * HOUR)).await.unwrap().unwrap();
     assert!(advanced.periodic >= 23, "{advanced:?}");

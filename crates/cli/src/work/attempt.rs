@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use uniqueue::{AnyJob, BoxError, JobError, JobParent, JobRow, Outcome, Permanent};
+use uniqueue::{AnyJob, BoxError, JobError, JobParent, JobRow, Outcome};
 
 use super::line_pool::LinePool;
 use super::process::Program;
@@ -138,7 +138,7 @@ fn in_words(outcome: &Result<Outcome, BoxError>) -> (&'static str, Option<String
         Ok(Outcome::Cancel { reason }) => ("cancelled", Some(reason.clone())),
         Ok(Outcome::Discard { reason }) => ("discarded", Some(reason.clone())),
         Ok(_) => ("ended", None),
-        Err(error) if Permanent::is_in(&**error) => ("discarded", Some(error.to_string())),
+        Err(error) if JobError::is_permanent_in(&**error) => ("discarded", Some(error.to_string())),
         Err(error) => ("failed", Some(error.to_string())),
     }
 }

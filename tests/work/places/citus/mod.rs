@@ -24,8 +24,8 @@ async fn a_place_on_a_citus_node_is_opened_with_its_option() {
     assert!(error.contains("options=-c%20citus.enable_ddl_propagation%3Doff"), "{error}");
     let places = cluster.place().await;
     let once = || NewJob::from(support::Task { n: 1 }).unique(uniqueue::UniquePolicy::new()).place(PlaceBy::UniqueKey);
-    assert!(!places.insert(once()).await.unwrap().value.duplicate);
-    assert!(places.insert(once()).await.unwrap().value.duplicate);
+    assert!(!places.insert(once()).await.unwrap().1.duplicate);
+    assert!(places.insert(once()).await.unwrap().1.duplicate);
     let node = places.at("node").unwrap();
     let mut tx = node.pool().begin().await.unwrap();
     let id = node.insert(job("task")).tx(&mut tx).await.unwrap().id();
@@ -202,7 +202,7 @@ async fn one_claim_wins_a_race_over_three_nodes() {
             for n in 0..120 {
                 let job =
                     NewJob::from(Task { n }).unique_key(UniqueKey::raw(format!("key {n}"))).place(PlaceBy::UniqueKey);
-                if !places.insert(job).await.unwrap().value.duplicate {
+                if !places.insert(job).await.unwrap().1.duplicate {
                     won.push(n);
                 }
             }

@@ -208,8 +208,11 @@ fn measure_all(processes: &Processes, client: &Client, runtime: &Handle) {
             while wanted > 0 {
                 let count = u32::try_from(wanted).unwrap();
                 wanted -= runtime.block_on(async {
-                    let jobs =
-                        Remote::new(client).fetch_jobs(["native-many"], format!("w{number}")).count(count).await.unwrap();
+                    let jobs = Remote::new(client)
+                        .fetch_jobs(["native-many"], format!("w{number}"))
+                        .count(count)
+                        .await
+                        .unwrap();
                     Remote::new(client)
                         .finish_jobs(jobs.iter().map(|job| JobResult::complete(job.run)))
                         .await
