@@ -91,11 +91,11 @@ pub use self::client::{policies_of_kind, publish_cancelled};
 #[doc(hidden)]
 pub use self::store::{MIGRATIONS, Pooling};
 #[doc(hidden)]
-pub use self::words::history::HISTORY_BOUNDS;
-#[doc(hidden)]
 pub use self::words::job_error::error_details;
 #[doc(hidden)]
 pub use self::words::stored_time;
+#[doc(hidden)]
+pub use self::words::tally::HISTORY_BOUNDS;
 
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;

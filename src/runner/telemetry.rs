@@ -21,7 +21,7 @@ use crate::client::history::Series;
 use crate::metrics::{self, JobMeter, RunnerMeter};
 use crate::store::Verdict;
 use crate::words::event::{Event, Happened};
-use crate::words::history::HistoryCounts;
+use crate::words::tally::Tally;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
 use crate::words::trace;
@@ -82,7 +82,7 @@ impl JobTelemetry {
 
     /// Counts a result in the history. After a batch of results the client is told
     /// ([`note_counts`](Client::note_counts)).
-    pub(super) fn count(&self, client: &Client, count: impl FnOnce(&mut HistoryCounts)) {
+    pub(super) fn count(&self, client: &Client, count: impl FnOnce(&mut Tally)) {
         if let Some(series) = self.series.get() {
             series.count(count);
         } else if let Some(series) = client.history_counter().series(&self.kind, &self.queue) {

@@ -6,10 +6,11 @@ mod jobs;
 mod queues;
 pub(crate) mod state;
 pub mod stored_time;
+pub(crate) mod tally;
 
-pub(crate) use self::jobs::{
-    after, attempt_error, group, job, job_error, opts, outcome, place_by, retry, trace, wait_result,
-};
 #[cfg(feature = "periodic")]
-pub(crate) use self::queues::periodic;
-pub(crate) use self::queues::{count, filter, history, kind, queue, rate, retention};
+pub(crate) use self::jobs::periodic;
+pub(crate) use self::jobs::{
+    after, attempt_error, count, filter, group, job, job_error, kind, opts, outcome, place_by, retry, trace, wait_result,
+};
+pub(crate) use self::queues::{queue, rate, retention};

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::words::history::HistoryCounts;
 use crate::words::ident::{Kind, QueueName};
+use crate::words::tally::Tally;
 
 /// How often counts are written, by default and at least.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
@@ -36,15 +36,15 @@ const MAX_GATHERED: usize = 20_000;
 /// The counts of one kind in one queue since they were taken last.
 #[derive(Debug, Default)]
 pub(crate) struct Series {
-    counts: Mutex<HistoryCounts>,
+    counts: Mutex<Tally>,
 }
 
 impl Series {
-    pub(crate) fn count(&self, count: impl FnOnce(&mut HistoryCounts)) {
+    pub(crate) fn count(&self, count: impl FnOnce(&mut Tally)) {
         count(&mut lock(&self.counts));
     }
 
-    fn take(&self) -> HistoryCounts {
+    fn take(&self) -> Tally {
         std::mem::take(&mut *lock(&self.counts))
     }
 }
@@ -62,7 +62,7 @@ struct AllSeries {
 pub(crate) struct Gathered {
     /// The middle of the time.
     pub(crate) middle: Instant,
-    pub(crate) counts: BTreeMap<(Kind, QueueName), HistoryCounts>,
+    pub(crate) counts: BTreeMap<(Kind, QueueName), Tally>,
 }
 
 /// A numbered batch. It keeps its number until the database has answered.
@@ -142,7 +142,7 @@ impl HistoryCounter {
         all.by_kind.retain(|kind, of_kind| {
             of_kind.retain(|queue, series| {
                 let taken = series.take();
-                let is_resting = taken == HistoryCounts::default();
+                let is_resting = taken == Tally::default();
                 if !is_resting {
                     counts.insert((kind.clone(), queue.clone()), taken);
                 }
@@ -162,7 +162,7 @@ impl HistoryCounter {
             let Some(oldest) = gathered.pop_front() else { break };
             let Some(next) = gathered.front_mut() else { break };
             for (key, counts) in oldest.counts {
-                next.counts.entry(key).or_default().merge(&counts);
+                next.counts.entry(key).or_default().add(&counts);
             }
         }
     }
@@ -189,6 +189,7 @@ pub(super) fn until_interval_ends(interval: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::tally::Counted;
 
     fn names(n: usize) -> (Kind, QueueName) {
         (Kind::from_stored(&format!("kind {n}")), QueueName::new("default").unwrap())
@@ -197,13 +198,13 @@ mod tests {
     fn count(counter: &HistoryCounter, n: usize) {
         let (kind, queue) = names(n);
         if let Some(series) = counter.series(&kind, &queue) {
-            series.count(|counts| counts.inserted += 1);
+            series.count(|tally| tally.count(Counted::Inserted, 1));
             counter.note();
         }
     }
 
     fn inserted(minutes: &[Gathered]) -> u64 {
-        minutes.iter().flat_map(|minute| minute.counts.values()).map(|counts| counts.inserted).sum()
+        minutes.iter().flat_map(|minute| minute.counts.values()).map(|tally| tally.counted(Counted::Inserted)).sum()
     }
 
     #[test]

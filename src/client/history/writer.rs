@@ -12,8 +12,8 @@ use crate::client::{Client, Inner};
 use crate::error::{AnswerFuture, Result};
 use crate::store;
 use crate::words::event::{Event, Happened};
-use crate::words::history::HistoryCounts;
 use crate::words::job::Inserted;
+use crate::words::tally::{Counted, Measured, Tally};
 
 /// How long a write may take. A database that does not answer gets the batch again a minute later.
 const LONGEST_WRITE: Duration = Duration::from_secs(10);
@@ -69,9 +69,9 @@ impl Client {
             if let Some(series) = self.history_counter().series(&run[0].job.kind, &run[0].job.queue) {
                 // An insert that was sent again with its id is neither.
                 let count = |is: fn(&&Inserted) -> bool| run.iter().filter(is).count() as u64;
-                series.count(|counts| {
-                    counts.inserted += count(|answer| answer.is_new);
-                    counts.duplicates += count(|answer| answer.duplicate);
+                series.count(|tally| {
+                    tally.count(Counted::Inserted, count(|answer| answer.is_new));
+                    tally.count(Counted::Duplicates, count(|answer| answer.duplicate));
                 });
             }
         }
@@ -83,7 +83,7 @@ impl Client {
         if let Happened::Discarded { .. } = event.happened
             && let Some(series) = self.history_counter().series(&event.kind, &event.queue)
         {
-            series.count(|counts| counts.discarded += 1);
+            series.count(|tally| tally.count(Counted::Discarded, 1));
             self.note_counts();
         }
     }
@@ -151,32 +151,32 @@ async fn write(mut writing: Writing) {
 
 /// The counts of a span of time as `_write_history` takes them, with the sums over kinds and queues.
 fn document(gathered: &Gathered) -> Value {
-    let mut all = HistoryCounts::default();
-    let mut queues = std::collections::BTreeMap::<&str, HistoryCounts>::new();
+    let mut all = Tally::default();
+    let mut queues = std::collections::BTreeMap::<&str, Tally>::new();
     let mut counts = Vec::with_capacity(gathered.counts.len() + 2);
     for ((kind, queue), of_kind) in &gathered.counts {
         counts.push(row(kind.as_str(), queue.as_str(), of_kind));
-        queues.entry(queue.as_str()).or_default().merge(of_kind);
-        all.merge(of_kind);
+        queues.entry(queue.as_str()).or_default().add(of_kind);
+        all.add(of_kind);
     }
     counts.extend(queues.iter().map(|(queue, of_queue)| row("", queue, of_queue)));
     counts.push(row("", "", &all));
     json!({ "age": gathered.middle.elapsed().as_secs_f64(), "counts": counts })
 }
 
-fn row(kind: &str, queue: &str, counts: &HistoryCounts) -> Value {
-    let HistoryCounts { inserted, duplicates, completed, failed, discarded, wait, run } = counts;
+fn row(kind: &str, queue: &str, tally: &Tally) -> Value {
+    let ((waits, wait_seconds), (runs, run_seconds)) = (tally.measured(Measured::Wait), tally.measured(Measured::Run));
     json!({
         "kind": kind,
         "queue": queue,
-        "inserted": inserted,
-        "duplicates": duplicates,
-        "completed": completed,
-        "failed": failed,
-        "discarded": discarded,
-        "waits": wait.to_stored(),
-        "runs": run.to_stored(),
-        "wait_seconds": wait.sum().as_secs_f64(),
-        "run_seconds": run.sum().as_secs_f64(),
+        "inserted": tally.counted(Counted::Inserted),
+        "duplicates": tally.counted(Counted::Duplicates),
+        "completed": tally.counted(Counted::Completed),
+        "failed": tally.counted(Counted::Failed),
+        "discarded": tally.counted(Counted::Discarded),
+        "waits": waits,
+        "runs": runs,
+        "wait_seconds": wait_seconds,
+        "run_seconds": run_seconds,
     })
 }

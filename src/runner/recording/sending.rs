@@ -28,6 +28,7 @@ use crate::runner::shared::Shared;
 use crate::store::{self, FinishedStates, Hold, Verdict};
 use crate::words::ident::JobId;
 use crate::words::state::JobState;
+use crate::words::tally::{Counted, Measured};
 
 /// How long a batch waits for a locked row: an open transaction, or for a moment another runner's fetch that came by when
 /// the job was not running yet. Short, since it keeps a connection.
@@ -267,13 +268,13 @@ async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, f
         };
         completed += i64::from(is_completed);
         failed += i64::from(is_failed);
-        ended.telemetry.count(&shared.client, |counts| {
-            counts.completed += u64::from(is_completed);
-            counts.failed += u64::from(is_failed);
-            counts.discarded += u64::from(state == Some(&JobState::Discarded));
+        ended.telemetry.count(&shared.client, |tally| {
+            tally.count(Counted::Completed, is_completed.into());
+            tally.count(Counted::Failed, is_failed.into());
+            tally.count(Counted::Discarded, (state == Some(&JobState::Discarded)).into());
             if let Some(RunTimes { waited, took }) = ended.times {
-                counts.wait.add(waited);
-                counts.run.add(took);
+                tally.measure(Measured::Wait, waited);
+                tally.measure(Measured::Run, took);
             }
         });
     }
