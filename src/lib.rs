@@ -37,9 +37,7 @@ pub use self::client::{
 pub use self::error::{Error, Rejection, Result};
 /// Lengths of time as text.
 pub use self::period::format_duration;
-pub use self::places::{
-    PlaceAddress, PlaceAnswer, PlaceMap, PlaceState, Places, PlacesBuilder, PlacesHandle, PlacesRunner,
-};
+pub use self::places::{PlaceAddress, PlaceAnswer, PlaceMap, PlaceState, Places, PlacesHandle, PlacesRunner};
 pub use self::runner::{Maintainer, MaintainerHandle, Runner, RunnerHandle, RunnerHealth, shutdown_signal};
 #[cfg(feature = "periodic")]
 pub use self::schedule::CatchUp;

@@ -22,6 +22,12 @@ use crate::words::opts::InsertOptions;
 /// The most bytes of a job's args as JSON text, unless the client has another limit.
 const MAX_ARGS_BYTES: usize = 1 << 20;
 
+/// How long a call waits for a connection, unless the client has another limit.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a call waits for a connection to a place, unless the client has another limit.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Makes a [`Client`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
@@ -33,6 +39,8 @@ pub struct ClientBuilder {
     event_buffer: Option<usize>,
     history_interval: Option<Duration>,
     insert_middleware: InsertLayers,
+    connect_timeout: Option<Duration>,
+    settings: Vec<(String, String)>,
 }
 
 impl ClientBuilder {
@@ -63,9 +71,22 @@ impl ClientBuilder {
         self
     }
 
-    /// The most connections that [`ClientBuilder::connect`]'s pool opens. Default: 10.
+    /// The most connections of a pool that the client opens itself. Default: 10.
     pub fn max_connections(mut self, max_connections: u32) -> Self {
         self.max_connections = Some(max_connections);
+        self
+    }
+
+    /// How long a call waits for a connection of a pool that the client opens itself. Default: 30 s, and 10 s for the clients of
+    /// [`Places`](crate::Places), whose places count as down then.
+    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
+        self.connect_timeout = Some(connect_timeout);
+        self
+    }
+
+    /// Settings of every session of a pool that the client opens itself, such as `statement_timeout`, beside those of the URL.
+    pub fn settings<N: Into<String>, V: Into<String>>(mut self, settings: impl IntoIterator<Item = (N, V)>) -> Self {
+        self.settings.extend(settings.into_iter().map(|(name, value)| (name.into(), value.into())));
         self
     }
 
@@ -124,7 +145,7 @@ impl ClientBuilder {
     /// [`Error::InvalidUrl`] for a URL that cannot be read or names several hosts, [`Error::Connect`] when nothing answers
     /// there within ten seconds, or the server refuses the connection.
     pub async fn connect(self, url: &str) -> Result<Client> {
-        let options = Client::connect_options(url)?;
+        let options = self.with_settings(Client::connect_options(url)?);
         // A pool would try a refused connection again until its timeout; a wrong URL should be
         // told at once.
         let connection = time_limit::connect(&options).await.map_err(|error| match error {
@@ -132,14 +153,15 @@ impl ClientBuilder {
             other => other,
         });
         connection?.close().await?;
-        let pool = self.own_pool(None).connect_lazy_with(options);
+        let limit = self.connect_timeout.unwrap_or(CONNECTION_TIMEOUT);
+        let pool = self.own_pool(None).acquire_timeout(limit).connect_lazy_with(options);
         let statements = Statements::new(self.schema.clone());
         Ok(self.build(pool, statements, None, true))
     }
 
-    /// The client of a place, with a pool that opens its first connection when it is asked for one. `limit`: how long a
-    /// call waits for a connection.
-    pub(crate) fn of_place(self, options: PgConnectOptions, identity: PlaceIdentity, limit: Duration) -> Client {
+    /// The client of a place, with a pool that opens its first connection when it is asked for one.
+    pub(crate) fn of_place(self, options: PgConnectOptions, identity: PlaceIdentity) -> Client {
+        let (options, limit) = (self.with_settings(options), self.connect_timeout.unwrap_or(PLACE_TIMEOUT));
         let statements = Statements::new(self.schema.clone());
         let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity(), limit));
         let asked = Arc::clone(&guard);
@@ -150,6 +172,11 @@ impl ClientBuilder {
             Box::pin(async move { asked.look(connection).await.map(|_| ()) })
         });
         self.build(pool.connect_lazy_with(options), statements, Some(guard), true)
+    }
+
+    /// The options of a pool's connections.
+    pub(crate) fn with_settings(&self, options: PgConnectOptions) -> PgConnectOptions {
+        options.options(self.settings.iter().map(|(name, value)| (name, value)))
     }
 
     /// The most connections of the pool.

@@ -18,7 +18,6 @@ mod runner;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use tokio_util::task::AbortOnDropHandle;
 
@@ -81,25 +80,22 @@ struct Inner {
     answered: AtomicUsize,
 }
 
-/// Makes [`Places`].
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct PlacesBuilder {
-    client: ClientBuilder,
-    connect_timeout: Duration,
-    settings: Vec<(String, String)>,
-}
-
 impl Places {
     /// The places of a map, with the default options of clients.
     #[must_use]
     pub fn new(map: PlaceMap) -> Self {
-        Self::builder().build(map)
+        Self::with(map, Client::builder())
     }
 
-    /// Places whose clients have other options.
-    pub fn builder() -> PlacesBuilder {
-        PlacesBuilder { client: Client::builder(), connect_timeout: Duration::from_secs(10), settings: Vec::new() }
+    /// The places of a map, with clients of these options, whose schemas the map names.
+    #[must_use]
+    pub fn with(map: PlaceMap, options: ClientBuilder) -> Self {
+        let client = |(index, place): (usize, &PlaceAddress)| {
+            let builder = options.clone().schema(place.schema_name().clone());
+            builder.of_place(place.connect_options().clone(), map.identity(index))
+        };
+        let clients = map.places().enumerate().map(client).collect();
+        Self { inner: Arc::new(Inner { map, clients, answered: AtomicUsize::new(0) }) }
     }
 
     /// The map.
@@ -307,47 +303,4 @@ async fn name(client: Client, wanted: PlaceIdentity, adopts: bool) -> Result<()>
         wanted.check(found)?;
     }
     named
-}
-
-impl PlacesBuilder {
-    /// The options that every insert starts from, as [`ClientBuilder::defaults`].
-    pub fn defaults(self, defaults: crate::words::opts::InsertOptions) -> Self {
-        self.with_client(|client| client.defaults(defaults))
-    }
-
-    /// Changes the options of all clients, such as their insert middleware. The schema comes from the map.
-    pub fn with_client(mut self, change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
-        self.client = change(self.client);
-        self
-    }
-
-    /// The most connections that the pool of each place opens. Default: 10.
-    pub fn max_connections(self, max_connections: u32) -> Self {
-        self.with_client(|client| client.max_connections(max_connections))
-    }
-
-    /// How long a call waits for a connection before its place counts as down. Default: 10 s.
-    pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
-        self.connect_timeout = connect_timeout;
-        self
-    }
-
-    /// Settings of every session of these places, such as `statement_timeout`, beside those of the URLs.
-    pub fn settings<N: Into<String>, V: Into<String>>(mut self, settings: impl IntoIterator<Item = (N, V)>) -> Self {
-        self.settings.extend(settings.into_iter().map(|(name, value)| (name.into(), value.into())));
-        self
-    }
-
-    /// The places of a map.
-    #[must_use]
-    pub fn build(self, map: PlaceMap) -> Places {
-        let client = |(index, place): (usize, &PlaceAddress)| {
-            let builder = self.client.clone().schema(place.schema_name().clone());
-            let options =
-                place.connect_options().clone().options(self.settings.iter().map(|(name, value)| (name, value)));
-            builder.of_place(options, map.identity(index), self.connect_timeout)
-        };
-        let clients = map.places().enumerate().map(client).collect();
-        Places { inner: Arc::new(Inner { map, clients, answered: AtomicUsize::new(0) }) }
-    }
 }

@@ -21,9 +21,9 @@ use crate::client::history::Series;
 use crate::metrics::{self, JobMeter, RunnerMeter};
 use crate::store::Verdict;
 use crate::words::event::{Event, Happened};
-use crate::words::tally::Tally;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
+use crate::words::tally::Tally;
 use crate::words::trace;
 
 /// The telemetry of a runner.

@@ -90,7 +90,7 @@ impl Database {
                 (SchemaName::default(), url_of_database(server.url(), &name))
             }
         };
-        let address = url.parse::<sqlx::postgres::PgConnectOptions>()?;
+        let address = options.with_settings(url.parse()?);
         let pool = PgPoolOptions::new().max_connections(options.pool_size()).connect_lazy_with(address);
         let client = options.schema(schema).pool(pool);
         // From here on it is removed, also when the migration fails.

@@ -11,6 +11,7 @@ pub(crate) mod tally;
 #[cfg(feature = "periodic")]
 pub(crate) use self::jobs::periodic;
 pub(crate) use self::jobs::{
-    after, attempt_error, count, filter, group, job, job_error, kind, opts, outcome, place_by, retry, trace, wait_result,
+    after, attempt_error, count, filter, group, job, job_error, kind, opts, outcome, place_by, retry, trace,
+    wait_result,
 };
 pub(crate) use self::queues::{queue, rate, retention};

@@ -164,7 +164,8 @@ pub fn runner_process() {
 
 async fn run(order: Order) {
     if let Some(map) = &order.places {
-        let places = Places::builder().connect_timeout(Duration::from_secs(5)).build(PlaceMap::from_json(map).unwrap());
+        let places =
+            Places::with(PlaceMap::from_json(map).unwrap(), Client::builder().connect_timeout(Duration::from_secs(5)));
         let (name, seed, lease) = (order.name.clone(), order.seed, order.lease);
         let build = move |client| {
             Runner::new(client)

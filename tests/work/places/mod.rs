@@ -35,7 +35,7 @@ async fn ready(map: PlaceMap) -> Places {
 }
 
 fn open(map: PlaceMap) -> Places {
-    Places::builder().max_connections(4).connect_timeout(Duration::from_secs(2)).build(map)
+    Places::with(map, Client::builder().max_connections(4).connect_timeout(Duration::from_secs(2)))
 }
 
 /// A place that is not there.

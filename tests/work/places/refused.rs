@@ -188,7 +188,7 @@ async fn a_connection_to_another_place_is_not_used_though_a_later_one_was_right(
 async fn a_connection_is_asked_again_if_it_was_opened_before_the_last_notice() {
     let places = ready(map(&["a"], &[]).await).await;
     let limit = Duration::from_secs(2);
-    let places = Places::builder().max_connections(4).connect_timeout(limit).build(places.map().clone());
+    let places = Places::with(places.map().clone(), Client::builder().max_connections(4).connect_timeout(limit));
     let a = places.at("a").unwrap();
     let url = places.map().place("a").unwrap().url();
     let rename = async |name: &str| execute(url, &format!("UPDATE uniqueue.place SET name = '{name}'")).await;

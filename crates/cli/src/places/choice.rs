@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::Args;
-use uniqueue::{PlaceAddress, PlaceMap, Places};
+use uniqueue::{Client, PlaceAddress, PlaceMap, Places};
 
 use crate::exit::Failure;
 
@@ -61,7 +61,7 @@ impl PlacesArguments {
         let map = self.map()?;
         let chosen = match &self.place {
             Some(place) => Choice::One(Box::new(map.place(place)?.clone())),
-            None => Choice::All(Places::builder().connect_timeout(CONNECT_TIMEOUT).build(map)),
+            None => Choice::All(Places::with(map, Client::builder().connect_timeout(CONNECT_TIMEOUT))),
         };
         let _ = CHOICE.set(chosen);
         Ok(())

@@ -44,11 +44,11 @@ pub(super) fn open_with(
 
 /// The places of a map, each with a pool and limits as the pool of a dashboard has them.
 pub(super) fn open_places(map: PlaceMap, arguments: &ServeArguments) -> Places {
-    Places::builder()
+    let options = Client::builder()
         .max_connections(arguments.connections)
         .connect_timeout(ACQUIRE_TIMEOUT)
-        .settings(settings(arguments, arguments.statement_timeout.0))
-        .build(map)
+        .settings(settings(arguments, arguments.statement_timeout.0));
+    Places::with(map, options)
 }
 
 /// The settings of a session.

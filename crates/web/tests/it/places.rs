@@ -25,7 +25,7 @@ async fn places() -> Places {
     }
     map.push(PlaceAddress::new("gone", "postgres://user@127.0.0.1:1/none").unwrap());
     let map = PlaceMap::new(map).unwrap().hashed(["a", "b/ä"]).unwrap();
-    Places::builder().connect_timeout(Duration::from_secs(1)).build(map)
+    Places::with(map, Client::builder().connect_timeout(Duration::from_secs(1)))
 }
 
 fn at(places: &Places, name: &str) -> Client {
