@@ -366,3 +366,19 @@ async fn a_cache_of_the_kinds_asks_the_database_rarely_and_sees_a_change_soon(da
     database.execute("UPDATE {schema}.kind SET queue = 'letters' WHERE name = 'mail'").await;
     eventually!(queue("mail").await.as_deref() == Some("letters"), "the change is not seen");
 }
+
+#[support::test]
+async fn a_length_that_was_changed_by_hand_hides_no_other_kind(database: Database, client: &Client) {
+    client.register::<Mail>().await.unwrap();
+    database.execute("SELECT {schema}.register_kind('other', priority => 1)").await;
+    let lengths =
+        "UPDATE {schema}.kind SET delay = '-1 hour', timeout = '-1 s', expires_in = '100000 years' WHERE name = 'mail'";
+    database.execute(lengths).await;
+    let kinds = Admin::new(client).kinds().await.unwrap();
+    assert_eq!(kinds.iter().map(|kind| kind.name.as_str()).collect::<Vec<_>>(), ["mail", "other"]);
+    assert_eq!((kinds[0].delay, kinds[0].timeout), (None, None));
+    assert_eq!(
+        client.fill_in(NewJob::new("mail", &json!({"user": 1, "text": ""}))).await.unwrap().queue_name(),
+        Some("mails")
+    );
+}
