@@ -135,8 +135,8 @@ impl<'a> Work<'a> {
         self
     }
 
-    /// Gives the worker a database: [`RunningJob::client`] is its client, and the job is a running row there,
-    /// so that [`RunningJob::complete_in`] works.
+    /// Gives the worker a database: [`AnyJob::client`](crate::AnyJob::client) is its client, and the job is a running row there,
+    /// so that [`AnyJob::complete_in`](crate::AnyJob::complete_in) works.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Worker;
-use super::any_job::AnyJob;
 use super::attempt::Attempt;
 use super::options::WorkerOptions;
-use super::running_job::RunningJob;
+use super::running_job::{AnyJob, RunningJob};
 use super::state::Needs;
 use crate::words::job::Job;
 use crate::words::outcome::{BoxError, IntoResult, Outcome};

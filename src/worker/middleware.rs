@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Begun, WorkFuture};
 use super::attempt::Attempt;
+use super::running_job::AnyJob;
 use super::state::Needs;
 use crate::words::outcome::{BoxError, IntoResult, Outcome};
 use crate::words::retry::RetryPolicy;

@@ -1,6 +1,5 @@
 //! Workers: the code that runs jobs, one for each kind.
 
-mod any_job;
 mod any_worker;
 mod attempt;
 mod batch;
@@ -17,7 +16,6 @@ mod stop;
 use std::future::Future;
 use std::time::Duration;
 
-pub use self::any_job::AnyJob;
 pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
 #[cfg(feature = "testing")]
@@ -29,7 +27,7 @@ pub use self::options::WorkerOptions;
 pub use self::progress::Progress;
 pub(crate) use self::progress::Reports;
 pub(crate) use self::registry::Registry;
-pub use self::running_job::RunningJob;
+pub use self::running_job::{AnyJob, RunningJob};
 pub use self::state::Needs;
 pub(crate) use self::state::States;
 pub(crate) use self::stop::Stop;
@@ -67,7 +65,7 @@ use crate::words::retry::RetryPolicy;
 /// An `Err` is a failed attempt: the job tries again after the retry policy's wait. It is discarded when no attempt is
 /// left, or at once for a [permanent](crate::JobError::permanent) error. A [`JobError`](crate::JobError) says more of itself.
 /// A panic counts as an error, and so does a timeout. A job may run more than once, since a machine can die between
-/// the work and the record of its result. So make the work repeatable, or use [`RunningJob::complete_in`].
+/// the work and the record of its result. So make the work repeatable, or use [`AnyJob::complete_in`].
 pub trait Worker<J: Job>: Send + Sync + 'static {
     /// Works one job.
     fn work(&self, job: RunningJob<J>) -> impl Future<Output = Result<Outcome, BoxError>> + Send;

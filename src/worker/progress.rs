@@ -16,7 +16,7 @@ use crate::store::Report;
 use crate::words::ident::JobId;
 
 /// The part of a job that is done: the common form of a report with
-/// [`RunningJob::progress`](crate::RunningJob::progress). In JSON `{"done": 3, "total": 10}`.
+/// [`AnyJob::progress`](crate::AnyJob::progress). In JSON `{"done": 3, "total": 10}`.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Progress {
     /// How much is done.

@@ -9,12 +9,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Worker;
-use super::any_job::AnyJob;
 use super::any_worker::{AnyWorker, Typed, Untyped};
 use super::batch::Batched;
 use super::batch_worker::BatchWorker;
 use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
+use super::running_job::AnyJob;
 use super::state::States;
 use crate::error::Result;
 use crate::words::job::Job;

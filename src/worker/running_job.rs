@@ -1,5 +1,6 @@
-//! A running job, as its worker gets it.
+//! A running job: of any kind, and with the args of its kind.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,23 +17,45 @@ use crate::error::{Error, Result};
 use crate::json::check_value;
 use crate::store::{self, RunResult, Verdict};
 use crate::words::after::JobParent;
-use crate::words::ident::JobId;
+use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::{Job, JobRow};
 use crate::words::job_error::JobError;
 use crate::words::outcome::BoxError;
 
-/// A running job, as its worker gets it: typed args, the row, and the ways to end it.
+/// A running job, as its worker gets it: typed args, and what there is of [any job](AnyJob).
 #[derive(Debug)]
 pub struct RunningJob<J> {
     /// The job's args.
     pub args: J,
-    attempt: Arc<Attempt>,
+    job: AnyJob,
 }
 
 impl<J: Job> RunningJob<J> {
     pub(crate) fn read(attempt: Arc<Attempt>) -> Result<Self, BoxError> {
         let args = attempt.row.args_as().map_err(|error| JobError::new(error).code("invalid_args"))?;
-        Ok(Self { args, attempt })
+        Ok(Self { args, job: AnyJob::new(attempt) })
+    }
+}
+
+impl<J> Deref for RunningJob<J> {
+    type Target = AnyJob;
+
+    fn deref(&self) -> &AnyJob {
+        &self.job
+    }
+}
+
+/// A running job of any kind, with its row and the ways to end it: what a [`RunningJob`] is besides its args, and the argument
+/// of a [`Middleware`](crate::Middleware) and of a worker of several kinds
+/// ([`Runner::worker_for`](crate::Runner::worker_for)). Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct AnyJob {
+    attempt: Arc<Attempt>,
+}
+
+impl AnyJob {
+    pub(crate) const fn new(attempt: Arc<Attempt>) -> Self {
+        Self { attempt }
     }
 
     /// The job's id.
@@ -41,13 +64,25 @@ impl<J: Job> RunningJob<J> {
         self.attempt.row.id
     }
 
+    /// Its type name.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.attempt.row.kind
+    }
+
+    /// Its queue.
+    #[must_use]
+    pub fn queue(&self) -> &QueueName {
+        &self.attempt.row.queue
+    }
+
     /// The attempt, counted from 1.
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.attempt.row.attempt
     }
 
-    /// The job's row as it was fetched.
+    /// The job's row as it was fetched, with its args and meta.
     #[must_use]
     pub fn row(&self) -> &JobRow {
         &self.attempt.row
@@ -98,7 +133,7 @@ impl<J: Job> RunningJob<J> {
     ///
     /// # Errors
     ///
-    /// As for [`RunningJob::parents`]; and [`Error::InvalidJson`] where an output does not fit the type.
+    /// As for [`AnyJob::parents`]; and [`Error::InvalidJson`] where an output does not fit the type.
     pub async fn outputs_of<P: Job, T: DeserializeOwned>(&self) -> Result<Vec<T>> {
         let parents = self.parents().await?;
         let of_kind = |parent: &&JobParent| parent.kind.as_ref().is_some_and(|kind| kind.as_str() == P::KIND);
@@ -151,7 +186,7 @@ impl<J: Job> RunningJob<J> {
     /// [`JobRow::progress`] and the column of that name. It is cheap, so report often: only the latest report counts, and
     /// it is stored within about a second, or with the attempt's result.
     ///
-    /// It stays when the job ends or tries again. So an attempt finds in [`RunningJob::row`] how far the last one came, and
+    /// It stays when the job ends or tries again. So an attempt finds in [`AnyJob::row`] how far the last one came, and
     /// can go on there. After the death of a process that report is a second or two old.
     ///
     /// A value that PostgreSQL cannot store, such as a text with a NUL, is ignored with a warning in the log, so that it does
@@ -176,7 +211,7 @@ impl<J: Job> RunningJob<J> {
     pub fn progress(&self, progress: impl Serialize) {
         let attempt = &self.attempt;
         let checked = serde_json::to_value(progress).map_err(|error| error.to_string()).and_then(|progress| {
-            check_value("progress", J::KIND, &progress, usize::MAX).map_err(|error| error.to_string())?;
+            check_value("progress", self.kind().as_str(), &progress, usize::MAX).map_err(|error| error.to_string())?;
             Ok(progress)
         });
         match checked {
@@ -200,15 +235,15 @@ impl<J: Job> RunningJob<J> {
         self.complete(connection, None).await
     }
 
-    /// As [`RunningJob::complete_in`], with an output.
+    /// As [`AnyJob::complete_in`], with an output.
     ///
     /// # Errors
     ///
-    /// As for [`RunningJob::complete_in`]; and [`Error::InvalidJson`] when the output does not serialise.
+    /// As for [`AnyJob::complete_in`]; and [`Error::InvalidJson`] when the output does not serialise.
     pub async fn complete_in_with(&self, connection: &mut PgConnection, output: impl Serialize) -> Result<()> {
         let output = serde_json::to_value(output).map_err(|error| Error::InvalidJson {
             what: "output",
-            kind: J::KIND.to_owned(),
+            kind: self.kind().to_string(),
             problem: error.to_string(),
         })?;
         self.complete(connection, Some(output)).await

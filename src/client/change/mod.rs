@@ -211,7 +211,7 @@ impl Change<'_> {
 impl Client {
     /// Cancels jobs that are not final yet. A running job ends for the queue at once, and its worker's result
     /// is dropped. The worker learns of it at once as a rule, within a second at most
-    /// ([`RunningJob::stopped`](crate::RunningJob::stopped)). Where its runner only polls, or a notification is
+    /// ([`AnyJob::stopped`](crate::AnyJob::stopped)). Where its runner only polls, or a notification is
     /// lost, it learns of it at the runner's next heartbeat: a quarter of the lease later at most.
     ///
     /// # Errors

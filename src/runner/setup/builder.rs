@@ -159,7 +159,7 @@ impl Runner {
     }
 
     /// Gives the workers a value to share, one of each type: they reach it with
-    /// [`RunningJob::state`](crate::RunningJob::state). That takes no lock. A value that changes brings its own.
+    /// [`AnyJob::state`](crate::AnyJob::state). That takes no lock. A value that changes brings its own.
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};

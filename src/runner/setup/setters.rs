@@ -60,13 +60,13 @@ impl Runner {
         self
     }
 
-    /// How long work may go on after it was told to stop ([`RunningJob::stopped`]): to clean up, or
+    /// How long work may go on after it was told to stop ([`AnyJob::stopped`]): to clean up, or
     /// to finish after all. Then it is dropped at its next `.await`. Default: 1 s, which is enough
     /// for a clean-up nearby, and short enough that a cancelled job frees its slot soon. Zero drops
     /// at once; at most 100 years, as which longer ones count. When the lease is lost there is no grace: the job may be
     /// running elsewhere.
     ///
-    /// [`RunningJob::stopped`]: crate::RunningJob::stopped
+    /// [`AnyJob::stopped`]: crate::AnyJob::stopped
     pub fn stop_grace(mut self, stop_grace: Duration) -> Self {
         self.options.stop_grace = stop_grace.min(LONGEST);
         self

@@ -22,9 +22,9 @@ use crate::words::retry::RetryPolicy;
 use crate::worker::panics::{catch, wait_after};
 use crate::worker::{Attempt, StopReason};
 
-/// The error of a result that counts only if the transaction of [`RunningJob::complete_in`] did not commit.
+/// The error of a result that counts only if the transaction of [`AnyJob::complete_in`] did not commit.
 ///
-/// [`RunningJob::complete_in`]: crate::RunningJob::complete_in
+/// [`AnyJob::complete_in`]: crate::AnyJob::complete_in
 const NOT_COMMITTED: &str = "the transaction that completed the job did not commit";
 
 /// The code of an attempt that took too long, unless its error has one.

@@ -73,7 +73,7 @@ impl CallMark {
 }
 
 /// A parent of a job, as [`Client::parents`](crate::Client::parents) and
-/// [`RunningJob::parents`](crate::RunningJob::parents) list it.
+/// [`AnyJob::parents`](crate::AnyJob::parents) list it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JobParent {

@@ -216,7 +216,7 @@ pub struct JobRow {
     pub errors: Vec<AttemptError>,
     /// Its output when it completed.
     pub output: Option<Value>,
-    /// The progress that its worker reported last ([`RunningJob::progress`](crate::RunningJob::progress)).
+    /// The progress that its worker reported last ([`AnyJob::progress`](crate::AnyJob::progress)).
     /// A retry finds here how far the attempt before came.
     pub progress: Option<Value>,
     /// The key that two jobs share when they are the same.
