@@ -297,13 +297,10 @@ fn the_public_api_is_as_the_golden_file_says() {
 }
 
 #[test]
-fn the_public_api_of_operators_is_as_the_golden_file_says() {
-    compare(listing("crates/admin/src"), "api-admin.txt");
-}
-
-#[test]
-fn the_public_api_of_the_embedded_server_is_as_the_golden_file_says() {
-    compare(listing("crates/embedded/src"), "api-embedded.txt");
+fn the_public_api_of_the_crates_beside_it_is_as_their_golden_files_say() {
+    for name in ["admin", "embedded", "remote"] {
+        compare(listing(&format!("crates/{name}/src")), &format!("api-{name}.txt"));
+    }
 }
 
 fn listing(sources: &str) -> Listing {
@@ -323,9 +320,10 @@ fn compare(listing: Listing, golden: &str) {
     if std::env::var(OVERWRITE).is_ok_and(|value| value == "overwrite") {
         fs::write(&path, &found).unwrap();
     }
+    let name = golden;
     let golden = fs::read_to_string(&path).unwrap_or_default();
     let gone: Vec<_> = golden.lines().filter(|line| !lines.iter().any(|found| found == line)).collect();
     let new: Vec<_> = lines.iter().filter(|line| !golden.lines().any(|golden| golden == *line)).collect();
     let hint = "hint: GOLDEN=overwrite cargo test --test project api, then review the diff";
-    assert!(gone.is_empty() && new.is_empty(), "no longer there: {gone:#?}\nnew: {new:#?}\n{hint}");
+    assert!(gone.is_empty() && new.is_empty(), "{name}: no longer there: {gone:#?}\nnew: {new:#?}\n{hint}");
 }
