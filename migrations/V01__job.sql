@@ -61,8 +61,7 @@ CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_sta
     RETURN unique_states IS NOT NULL
         AND unique_states & _state_bit(new) <> 0
         AND unique_states & _state_bit(old) = 0;
-COMMENT ON FUNCTION _enters_claim IS
-    'Whether a change of state brings a job back into its unique states. Such a job first sets unique_yielded. Then _take_claims gives it the claim if the key is free.';
+COMMENT ON FUNCTION _enters_claim IS 'Whether a change of state brings a job back into its unique states. _take_claims then gives it its claim.';
 
 CREATE FUNCTION _with_error(
     errors jsonb, attempt integer, at timestamptz, error text, details jsonb DEFAULT NULL
@@ -81,8 +80,7 @@ COMMENT ON FUNCTION _with_error IS
 CREATE FUNCTION _has_expired(expires_at timestamptz, state job_state, at timestamptz) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (expires_at <= at AND state IN ('available', 'pending', 'retryable', 'scheduled')) IS TRUE;
-COMMENT ON FUNCTION _has_expired IS
-    'Whether a job with these columns has not started by its expires_at. Such a job never starts, and is about to be discarded.';
+COMMENT ON FUNCTION _has_expired IS 'Whether a job with these columns has not started by its expires_at. Such a job never starts.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -146,8 +144,7 @@ CREATE TABLE job (
         AND (worker IS NOT NULL OR state <> 'running')
     )
 );
-COMMENT ON TABLE job IS
-    'One row per job. At most one job claims a unique key at a time: the index job_unique_key enforces it.';
+COMMENT ON TABLE job IS 'One row per job. The index job_unique_key lets at most one job at a time claim a unique key.';
 COMMENT ON COLUMN job.id IS 'UUIDv7, made by the client. Ids follow time. An insert that is sent twice has the same id and is recognised.';
 COMMENT ON COLUMN job.created_at IS 'When the job was inserted, by the database''s clock.';
 COMMENT ON COLUMN job.scheduled_at IS 'The earliest time at which the job may run. Within a priority, jobs run in the order of this time.';
@@ -174,8 +171,7 @@ COMMENT ON COLUMN job.args IS 'The job''s payload.';
 COMMENT ON COLUMN job.meta IS 'A JSON object with data about the job, such as a tenant or a trace.';
 COMMENT ON COLUMN job.errors IS 'Array of {"attempt", "at", "error"}, oldest first. An error may also have a "code", a "type" and "retryable". The newest 50 are kept.';
 COMMENT ON COLUMN job.output IS 'The value that the job returned when it completed. Null: it returned none.';
-COMMENT ON COLUMN job.progress IS
-    'The progress that the job reported last: any JSON value, often {"done", "total"}. It stays until the job reports a new one. Null: none was reported.';
+COMMENT ON COLUMN job.progress IS 'The progress that the job reported last: any JSON value. It stays until a new one. Null: none was reported.';
 COMMENT ON COLUMN job.updates IS 'How many duplicates changed the job in place (on_conflict update). Null: none.';
 COMMENT ON COLUMN job.updated_at IS 'When a duplicate last changed the job in place.';
 COMMENT ON COLUMN job.updated_by IS 'The id of the insert that last changed the job in place. The same insert, sent again, changes nothing.';
@@ -187,7 +183,6 @@ COMMENT ON COLUMN job.reserved_until IS 'Until when the running job is reserved 
 COMMENT ON COLUMN job.awaited IS 'True: the releaser notes the end of this job for its children (job_parent). False: the end is noted for all children. Null: no child is known.';
 COMMENT ON COLUMN job.expires_at IS 'A job that has not started by this time is discarded. Set to null when an attempt ends in a retry, a snooze or a rescue, and when an operator retries the job. Null: the job does not expire.';
 COMMENT ON COLUMN job.expires_in IS 'The time to start, counted from when the job is due. The release of a pending job sets expires_at by it. Null: the job does not expire, or expires_at was given.';
-COMMENT ON CONSTRAINT job_pkey ON job IS 'Ids are unique.';
 COMMENT ON CONSTRAINT job_state_fits ON job IS 'finalized_at is set exactly when the state is final. A running job names its runner.';
 
 CREATE UNIQUE INDEX job_unique_key ON job (unique_key) WHERE claims;
@@ -263,12 +258,6 @@ COMMENT ON FUNCTION _is_open_edge IS
 -- The text of the function, so that the index does not go with it.
 CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;
 COMMENT ON INDEX job_parent_open IS 'Children with parents that have not ended.';
-
-CREATE FUNCTION _has_open_edge() RETURNS boolean
-    LANGUAGE sql STABLE
-    -- The first entry of the index. The planner may read the table for EXISTS, and the closed edges with it.
-    RETURN (SELECT e.child FROM job_parent AS e WHERE _is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL;
-COMMENT ON FUNCTION _has_open_edge IS 'Whether a job waits for a parent.';
 
 CREATE INDEX job_parent_new ON job_parent (parent, child) WHERE NOT linked;
 COMMENT ON INDEX job_parent_new IS 'Edges whose parent the releaser has to mark (job.awaited).';

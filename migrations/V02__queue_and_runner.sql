@@ -28,12 +28,10 @@ CREATE TABLE runner (
     host text COLLATE "C",
     CONSTRAINT runner_pkey PRIMARY KEY (id)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE runner IS
-    'One row per live runner or remote worker. A runner whose lease has run out is dead, and its jobs are rescued.';
+COMMENT ON TABLE runner IS 'One row per live runner or remote worker. The jobs of a runner whose lease ran out are rescued.';
 COMMENT ON COLUMN runner.id IS 'The id of the runner, as in job.worker.';
 COMMENT ON COLUMN runner.started_at IS 'When the runner started.';
-COMMENT ON COLUMN runner.heartbeat_at IS
-    'When the lease was last taken or extended. A runner extends its lease four times within the lease''s length, which is leased_until - heartbeat_at.';
+COMMENT ON COLUMN runner.heartbeat_at IS 'When the lease was last taken or extended, four times within its length, leased_until - heartbeat_at.';
 COMMENT ON COLUMN runner.leased_until IS 'The end of the lease, by the database''s clock. Each heartbeat extends it. After this time the runner is dead.';
 COMMENT ON COLUMN runner.counted_at IS 'When the runner last reported the counts in this row. Null: it has reported none.';
 COMMENT ON COLUMN runner.completed IS 'How many jobs the runner completed from started_at to counted_at.';
@@ -41,8 +39,7 @@ COMMENT ON COLUMN runner.failed IS 'How many attempts of the runner failed or we
 COMMENT ON COLUMN runner.lately_completed IS 'How many jobs the runner completed in the time of the column lately.';
 COMMENT ON COLUMN runner.lately_failed IS 'How many attempts of the runner failed in the time of the column lately.';
 COMMENT ON COLUMN runner.lately IS 'The time from the report before, or from the start, to counted_at. lately_completed and lately_failed count in it.';
-COMMENT ON COLUMN runner.keep_completed IS
-    'How long the runner keeps completed jobs of queues that set no retention. A thousand years means for ever. Null: the runner did not say.';
+COMMENT ON COLUMN runner.keep_completed IS 'How long it keeps completed jobs of queues that set no retention. Null: the runner did not say.';
 COMMENT ON COLUMN runner.keep_cancelled IS 'How long the runner keeps cancelled jobs of queues that set no retention.';
 COMMENT ON COLUMN runner.keep_discarded IS 'How long the runner keeps discarded jobs of queues that set no retention.';
 COMMENT ON COLUMN runner.idle IS 'Whether the runner waits for notifications. An insert notifies only if an idle runner works its queue, because NOTIFY makes commits wait for each other.';
@@ -58,7 +55,6 @@ COMMENT ON COLUMN runner.memory IS
     'What fetches of a remote worker remember. A runner keeps the same in its process. drains_until: the worker starts nothing, so that a suspect can run alone. alone_at: when one began to. rests_until: none does before. taken: suspects so far. aside: the jobs to leave out, until when, and how they failed. is_careful: whether a fetch needs any of this. after: for each queue, the group to go on after.';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
-COMMENT ON CONSTRAINT runner_pkey ON runner IS 'One row per runner.';
 
 CREATE TABLE queue (
     name short_name NOT NULL,
@@ -106,29 +102,22 @@ COMMENT ON COLUMN queue.name IS 'The queue''s name, as in job.queue.';
 COMMENT ON COLUMN queue.paused_at IS 'When the queue was paused. Runners fetch nothing from a paused queue. Null: it is not paused.';
 COMMENT ON COLUMN queue.paused_by IS 'The name of the actor that paused the queue, as the caller gave it. Null: the caller gave none, or the queue is not paused.';
 COMMENT ON COLUMN queue.pause_reason IS 'Why the queue was paused, as the caller said. Null: the caller gave no reason, or the queue is not paused.';
-COMMENT ON COLUMN queue.max_running IS
-    'How many of the queue''s jobs may run at the same time, over all runners. Null: no limit.';
-COMMENT ON COLUMN queue.max_per_group IS
-    'How many jobs of each group of the queue may run at the same time, over all runners. Null: the jobs'' own limits apply.';
-COMMENT ON COLUMN queue.max_waiting IS
-    'How many available jobs the queue may have after an insert. An insert beyond it is error UQ003. Null: no limit.';
-COMMENT ON COLUMN queue.fair IS
-    'Whether the jobs without a group take turns with the groups of the queue, as one more group, within a priority.';
+COMMENT ON COLUMN queue.max_running IS 'How many jobs of the queue may run at the same time, over all runners. Null: no limit.';
+COMMENT ON COLUMN queue.max_per_group IS 'How many jobs of each group may run at the same time, over all runners. Null: the jobs'' own limits.';
+COMMENT ON COLUMN queue.max_waiting IS 'How many available jobs an insert may leave in the queue, else error UQ003. Null: no limit.';
+COMMENT ON COLUMN queue.fair IS 'Whether the jobs without a group take turns with the groups, as one more group, within a priority.';
 COMMENT ON COLUMN queue.keep_completed IS 'How long completed jobs of the queue are kept. 0: they are deleted when they complete. Null: the runners'' retention applies, by default a day.';
 COMMENT ON COLUMN queue.keep_cancelled IS 'How long cancelled jobs of the queue are kept. Null: the runners'' retention applies, by default a day.';
 COMMENT ON COLUMN queue.keep_discarded IS 'How long discarded jobs of the queue are kept. Null: the runners'' retention applies, by default a week.';
-COMMENT ON COLUMN queue.rate_count IS
-    'How many of the queue''s jobs may start in each rate_period, over all runners, once the burst is spent. Null: no rate.';
+COMMENT ON COLUMN queue.rate_count IS 'How many jobs may start in each rate_period, over all runners, once the burst is spent. Null: no rate.';
 COMMENT ON COLUMN queue.rate_period IS 'The period of rate_count. A month counts as 30 days.';
 COMMENT ON COLUMN queue.rate_burst IS 'How many jobs may start at once after a time without starts.';
-COMMENT ON COLUMN queue.rate_full_at IS
-    'When the whole burst is available again. Each start moves it ahead by rate_period / rate_count. Null or past: the whole burst is available.';
+COMMENT ON COLUMN queue.rate_full_at IS 'When the whole burst is available again: each start adds rate_period / rate_count. Null or past: now.';
 COMMENT ON COLUMN queue.group_rate_count IS 'As rate_count, for each group of the queue.';
 COMMENT ON COLUMN queue.group_rate_period IS 'The period of group_rate_count.';
 COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once after a time without starts.';
 COMMENT ON COLUMN queue.held_at IS 'When hold_queue set held_until. The length of the hold is held_until - held_at.';
 COMMENT ON COLUMN queue.held_until IS 'The end of a hold by a worker or an operator. Runners fetch nothing from the queue before it. Null or past: the queue is not held.';
-COMMENT ON CONSTRAINT queue_pkey ON queue IS 'One row per queue.';
 COMMENT ON CONSTRAINT queue_pause_length ON queue IS 'An actor has at most 200 bytes, a reason at most 1,000.';
 COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
@@ -148,14 +137,12 @@ CREATE TABLE queue_group (
     CONSTRAINT queue_group_pkey PRIMARY KEY (queue, group_key),
     CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE queue_group IS
-    'One row per group that is held, or that has started a job under its queue''s group rate. The pruner deletes rows whose times have passed.';
+COMMENT ON TABLE queue_group IS 'One row per group that is held, or that has started jobs under a group rate. The pruner deletes past ones.';
 COMMENT ON COLUMN queue_group.queue IS 'The queue of the group.';
 COMMENT ON COLUMN queue_group.group_key IS 'The group''s key, as in job.group_key.';
 COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, for this group under queue.group_rate_count.';
 COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until. The length of the hold is held_until - held_at.';
 COMMENT ON COLUMN queue_group.held_until IS 'The end of a hold. Runners fetch no job of the group before it. Null or past: the group is not held.';
-COMMENT ON CONSTRAINT queue_group_pkey ON queue_group IS 'One row per group of a queue.';
 COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start.';
 
 CREATE TABLE maintenance (
@@ -179,11 +166,9 @@ COMMENT ON COLUMN maintenance.leased_until IS 'The end of the lease, by the data
 COMMENT ON COLUMN maintenance.ran_at IS 'When the reindexer, which runs once a day, last began. Of the pruner, when maintain() last ended a round.';
 COMMENT ON COLUMN maintenance.state IS 'What the next call of maintain() needs to go on with the service, such as the batch size and the jobs that the database refuses to change. A runner keeps it in memory. Null: nothing.';
 COMMENT ON COLUMN maintenance.sleeps IS 'Whether the holder waits for a notification. Only the releaser waits so: the end of a job with children notifies it while it sleeps.';
-COMMENT ON CONSTRAINT maintenance_pkey ON maintenance IS 'One row per service.';
 
 CREATE FUNCTION _may_notify() RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     RETURN coalesce(nullif(current_setting('uniqueue.notify', true), '')::boolean, true)
@@ -196,7 +181,6 @@ COMMENT ON FUNCTION _may_notify IS
 
 CREATE FUNCTION _wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- NOTIFY takes a database-wide lock at commit, so nothing is sent unless a runner sleeps. The runners
 -- come first, not the queues: a plan whose cost followed the length of the array would be made anew
@@ -220,12 +204,10 @@ BEGIN
     RETURN woken;
 END
 $$;
-COMMENT ON FUNCTION _wake_runners IS
-    'Notifies the channel <schema>.job for each of these queues that an idle runner works. The payload is the queue. Returns the number of notifications.';
+COMMENT ON FUNCTION _wake_runners IS 'Notifies <schema>.job, with the queue as payload, for each of these queues that an idle runner works.';
 
 CREATE FUNCTION _tell_runners(workers uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- One notification a runner, not a job: a payload has at most 8,000 bytes, and the runner asks which
 -- of its jobs are gone anyway. Nothing is sent for runners that are dead.
@@ -244,7 +226,6 @@ COMMENT ON FUNCTION _tell_runners IS
 
 CREATE FUNCTION _wake_releaser() RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     PERFORM pg_notify(current_schema() || '.control', 'releaser')

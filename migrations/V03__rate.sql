@@ -10,8 +10,7 @@ CREATE FUNCTION _rate_tokens(rate_count integer, rate_period interval, rate_burs
             rate_burst - greatest(0, extract(epoch FROM full_at - at)) * rate_count / extract(epoch FROM rate_period)
         ))::integer
     END;
-COMMENT ON FUNCTION _rate_tokens IS
-    'How many jobs a rate lets start at a time. full_at is when the whole burst is available. Null: there is no rate.';
+COMMENT ON FUNCTION _rate_tokens IS 'How many jobs a rate lets start at a time. full_at: when the whole burst is available. Null: no rate.';
 
 CREATE FUNCTION _rate_time(jobs integer, rate_count integer, rate_period interval) RETURNS interval
     LANGUAGE sql IMMUTABLE
@@ -29,7 +28,6 @@ COMMENT ON FUNCTION _next_token_at IS 'When a rate lets the next job start. Null
 
 CREATE FUNCTION _lock_queue(queue_name text) RETURNS queue
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     SET lock_timeout = '200ms'
 AS $$
 DECLARE
@@ -57,10 +55,6 @@ COMMENT ON FUNCTION _lock_queue IS
 
 CREATE FUNCTION _spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 -- The fetch has the rows of the queues locked since it counted their tokens, so the tokens are still there. They are
 -- spent at the time that the jobs started, or the time between would be given away at each fetch.
@@ -95,7 +89,6 @@ COMMENT ON FUNCTION _spend_tokens IS
 
 CREATE FUNCTION _end_future_times() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- A clock that was ahead and has gone back leaves leases, rates and holds that would last for the length of its jump. Each
 -- knows when it was set, or how long it can be. Rows that another transaction has locked are left for the next time.

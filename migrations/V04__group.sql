@@ -17,8 +17,7 @@ BEGIN ATOMIC
     ORDER BY j.group_key, j.scheduled_at, j.id
     LIMIT 1;
 END;
-COMMENT ON FUNCTION _next_group IS
-    'The first available job of the next group of a queue at this priority. The next group is the one with the first key after after_key.';
+COMMENT ON FUNCTION _next_group IS 'The first available job of the group with the first key after after_key, at this priority of a queue.';
 
 CREATE FUNCTION _group_ring(
     queue_name text, level smallint, after_group text, visits integer, freed_groups text[], except_ids uuid[]
@@ -200,13 +199,23 @@ BEGIN
             ORDER BY j.id
             LIMIT 1;
             CONTINUE WHEN NOT FOUND OR head.id IN (SELECT c.id FROM unnest(chosen) AS c);
-        ELSIF cardinality(above) > 0 AND _group_waits_above(search, chosen, head.group_key, above) THEN
+        ELSIF cardinality(above) > 0 AND EXISTS (
+            -- A job of the group that waits at a higher priority and was not chosen blocks its group.
+            SELECT FROM unnest(above) AS a (priority)
+            CROSS JOIN LATERAL (
+                SELECT j.id
+                FROM job AS j
+                WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
+                    AND j.priority = a.priority AND j.group_key = head.group_key COLLATE "C"
+                    AND j.id <> ALL (ARRAY(SELECT c.id FROM unnest(chosen) AS c) || search.except_ids)
+                    AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
+                ORDER BY j.scheduled_at, j.id
+                LIMIT 1
+            ) AS w
+        ) THEN
             CONTINUE;
         END IF;
-        taken := 0;
-        IF cardinality(above) > 0 THEN
-            taken := (SELECT count(*) FROM unnest(chosen) AS c WHERE c.group_key = head.group_key);
-        END IF;
+        taken := (SELECT count(*) FROM unnest(chosen) AS c WHERE cardinality(above) > 0 AND c.group_key = head.group_key);
         CONTINUE WHEN (head.kind <> ALL (kinds)) IS TRUE OR head.running + taken >= least(
             CASE WHEN head.in_order THEN 1 END, head.group_limit, settings.max_per_group, head.running + tokens
         );
@@ -242,28 +251,6 @@ END
 $$;
 COMMENT ON FUNCTION _choose_heads IS
     'Chooses the first job of each group that has available jobs at this priority and may start one. above: the priorities that the search has visited. For each group it reads one entry of job_group and the group''s entries of job_group_held. If groups of the queue have a rate or are held, it also reads the row of queue_group.';
-
-CREATE FUNCTION _group_waits_above(search group_search, chosen group_choice[], group_key text, above smallint[]) RETURNS boolean
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    RETURN EXISTS (
-        SELECT FROM unnest(above) AS a (priority)
-        CROSS JOIN LATERAL (
-            SELECT j.id
-            FROM job AS j
-            WHERE j.queue = search.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-                AND j.priority = a.priority AND j.group_key = _group_waits_above.group_key COLLATE "C"
-                AND j.id <> ALL (ARRAY(SELECT c.id FROM unnest(chosen) AS c) || search.except_ids)
-                AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
-            ORDER BY j.scheduled_at, j.id
-            LIMIT 1
-        ) AS w
-    );
-END
-$$;
-COMMENT ON FUNCTION _group_waits_above IS
-    'Whether a job of the group waits at a higher priority and was not chosen. Such a job blocks its group.';
 
 CREATE FUNCTION _choose_more(search group_search, settings queue, level smallint) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
@@ -322,8 +309,7 @@ BEGIN
     RETURN search;
 END
 $$;
-COMMENT ON FUNCTION _choose_more IS
-    'Chooses further jobs of the groups whose first job was chosen at this priority: the second job of each group, then the third, and so on.';
+COMMENT ON FUNCTION _choose_more IS 'Chooses further jobs of the groups whose first job was chosen at this priority: all second jobs, and so on.';
 
 CREATE FUNCTION _keep_first(search group_search, fair boolean, OUT ids uuid[], OUT reached text)
     LANGUAGE plpgsql VOLATILE
@@ -404,8 +390,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _lock_chosen IS
-    'Locks chosen jobs without waiting. Returns the locked jobs of each group, up to the first job that is locked by another transaction.';
+COMMENT ON FUNCTION _lock_chosen IS 'Locks chosen jobs without waiting. Returns those of each group up to the first that another transaction has.';
 
 CREATE FUNCTION _jobs_of_groups(
     queue_name text,
@@ -427,12 +412,6 @@ CREATE FUNCTION _jobs_of_groups(
     OUT next_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- States of a group in one fetch: not visited; startable, whose first jobs are chosen; blocked, from its first job on that
 -- may not start. Nothing starts behind a job that blocks.

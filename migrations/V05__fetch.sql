@@ -39,7 +39,6 @@ CREATE FUNCTION _plain_jobs(
     cursor_ids uuid[]
 ) RETURNS TABLE (wanted jsonb, is_guarded boolean, ids uuid[], returning_ids uuid[], leaves_out boolean)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- One statement finds out what guards a queue and scans it, so no limit that is committed together with jobs is missed.
 -- What guards single jobs, a group or a crash, is asked of each job as well.
@@ -287,11 +286,6 @@ CREATE FUNCTION _fetch_jobs(
     reserved_until timestamptz, expires_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- One plan for all calls, which reads by index even if the table was small when the plan was made.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 -- Plain jobs come from queues that nothing guards, in one statement. Each other queue takes its own steps, all queues in
 -- one order, so that two fetches never wait for each other. The jobs that are chosen are locked, and start together.

@@ -12,8 +12,7 @@ COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For argume
 CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
     LANGUAGE sql STABLE
     RETURN _name_problem('queue', queue_name) IS NULL OR _refuse('invalid ' || _name_problem('queue', queue_name));
-COMMENT ON FUNCTION _queue_may_be IS
-    'Returns true if the text can be the name of a queue. Otherwise raises error 22023, as insert_job does.';
+COMMENT ON FUNCTION _queue_may_be IS 'Returns true if the text can be the name of a queue. Otherwise raises error 22023.';
 
 CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
     LANGUAGE sql STABLE

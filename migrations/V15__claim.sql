@@ -161,19 +161,12 @@ BEGIN
     RETURN taken;
 END
 $$;
-COMMENT ON FUNCTION _claim_free_keys IS
-    'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns the ids of the jobs that took their claims.';
+COMMENT ON FUNCTION _claim_free_keys IS 'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns their ids.';
 
 CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     -- The caller has locked the rows. lock_timeout also counts the wait for the table's next page, and no job may fail.
     SET lock_timeout = 0
-    -- After five calls a session keeps the plans of a function, made for the table as it is then. For a small table that
-    -- would be a scan.
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
 AS $$
 DECLARE
     discarded uuid[];
@@ -227,12 +220,29 @@ $$;
 COMMENT ON FUNCTION _take_claims IS
     'Gives jobs that yielded their claim on re-entry their claim back if the key is free. The other jobs go on without a claim, or are discarded if their policy says so. Returns the ids of the discarded jobs.';
 
+CREATE FUNCTION _settle(INOUT ids uuid[])
+    LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    changed record;
+BEGIN
+    SELECT
+        array_agg(j.id) FILTER (WHERE j.unique_yielded) AS returning_ids,
+        array_agg(DISTINCT j.queue::text) FILTER (WHERE j.state = 'available') AS queues,
+        bool_or(j.awaited AND j.finalized_at IS NOT NULL) AS are_awaited
+    INTO changed
+    FROM job AS j
+    WHERE j.id = ANY (_settle.ids);
+    PERFORM _wake_runners(changed.queues);
+    PERFORM _wake_releaser() WHERE changed.are_awaited;
+    ids := _take_claims(changed.returning_ids);
+END
+$$;
+COMMENT ON FUNCTION _settle IS 'After a change of these jobs'' states: takes claims back and sends wake-ups. Returns what _take_claims returns.';
+
 CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[])
     RETURNS TABLE (id uuid, queue text)
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 -- Only ids, so that no value is read.
 SELECT DISTINCT n.id, n.queue COLLATE "C"
@@ -301,12 +311,8 @@ COMMENT ON FUNCTION _next_jobs IS
 CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     -- The limit concerns rows that a trigger of the application locks.
     SET lock_timeout = '100ms'
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
 AS $$
 -- A start that is undone at once, and so are its triggers. try_jobs names the job that fails. A fetch fails as a whole and
 -- names none. The values are read, but none of more than a megabyte is made into text: that can take the server many
@@ -386,40 +392,42 @@ $$;
 COMMENT ON FUNCTION try_jobs IS
     'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. worker null: they are only read. Returns one row for each tried job. bytes: the approximate size of its values. Null: they cannot be read. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later ones were not tried.';
 
-CREATE FUNCTION _discard_unreadable(job_id uuid, reason text, keep_errors boolean) RETURNS boolean
+CREATE FUNCTION _discard_unreadable(job_id uuid, reason text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
--- The values stay as they are, so nothing has to be read of them. Only the errors can be read.
+-- The values stay as they are, so nothing has to be read of them. Only the errors can be read. Else the reason replaces them.
 DECLARE
-    has_yielded boolean;
-    is_awaited boolean;
+    keep_errors boolean;
+    problem text;
 BEGIN
-    UPDATE job AS j
-    SET state = 'discarded',
-        finalized_at = clock_timestamp(),
-        errors = _with_error(CASE WHEN keep_errors THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), reason, '{"code": "unreadable"}'),
-        unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'discarded')
-    WHERE j.id = ANY (ARRAY(
-        SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
-    ))
-    RETURNING j.unique_yielded, j.awaited INTO has_yielded, is_awaited;
-    IF has_yielded THEN
-        PERFORM _take_claims(ARRAY[job_id]);
-    END IF;
-    IF is_awaited THEN
-        PERFORM _wake_releaser();
-    END IF;
-    RETURN has_yielded IS NOT NULL OR NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
+    FOREACH keep_errors IN ARRAY '{true, false}'::boolean[] LOOP
+        BEGIN
+            UPDATE job AS j
+            SET state = 'discarded',
+                finalized_at = clock_timestamp(),
+                errors = _with_error(CASE WHEN keep_errors THEN j.errors ELSE '[]' END, j.attempt, clock_timestamp(), reason, '{"code": "unreadable"}'),
+                unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, 'available', 'discarded')
+            WHERE j.id = ANY (ARRAY(
+                SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
+            ));
+            IF FOUND THEN
+                PERFORM _settle(ARRAY[job_id]);
+            END IF;
+            RETURN NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
+        EXCEPTION
+            WHEN others THEN
+                problem := SQLERRM;
+        END;
+    END LOOP;
+    RAISE WARNING 'a job that cannot be read cannot be discarded: %: %', job_id, problem;
+    RETURN false;
 END
 $$;
 COMMENT ON FUNCTION _discard_unreadable IS
-    'Discards an available job that no fetch can return, with the reason. keep_errors: true adds the reason to the job''s errors, which must be readable for that. False replaces them. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked.';
+    'Discards an available job that no fetch can return, with the reason. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked, or it cannot be changed.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
     UPDATE job AS j
     SET unique_states = 0

@@ -18,20 +18,16 @@ COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
 COMMENT ON COLUMN change_log.jobs IS 'How many jobs were changed. Null: the change is not one of jobs.';
 COMMENT ON COLUMN change_log.actor IS 'The name of the actor, as the caller gave it. anonymous: the caller gave none.';
 COMMENT ON COLUMN change_log.verb IS 'The name of the change, such as cancel, retry or pause_queue.';
-COMMENT ON COLUMN change_log.subject IS
-    'The subject of the change: the first 100 ids, the filter, or the name of a queue, kind, key or periodic job with the new value.';
-COMMENT ON CONSTRAINT change_log_pkey ON change_log IS 'One row per change. The latest changes have the highest ids.';
+COMMENT ON COLUMN change_log.subject IS 'The first 100 ids, the filter, or the name of a queue, kind, key or periodic job with its new value.';
 
 CREATE FUNCTION _log_change(id uuid, actor text, verb text, subject jsonb, jobs bigint) RETURNS void
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
     INSERT INTO change_log AS l (id, actor, verb, subject, jobs)
     VALUES (_log_change.id, _log_change.actor, _log_change.verb, _log_change.subject, _log_change.jobs)
     ON CONFLICT ON CONSTRAINT change_log_pkey DO UPDATE SET jobs = l.jobs + excluded.jobs, last_at = statement_timestamp()
 $$;
-COMMENT ON FUNCTION _log_change IS
-    'Logs a change, or adds to its number of jobs. jobs: null for a change that is not one of jobs.';
+COMMENT ON FUNCTION _log_change IS 'Logs a change, or adds to its number of jobs. jobs null: the change is not one of jobs.';
 
 CREATE FUNCTION _end_jobs(ids uuid[], states text[], end_state job_state)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -58,12 +54,11 @@ BEGIN ATOMIC
             END
         FROM wanted AS w
         WHERE j.id = w.id
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.unique_yielded, j.awaited, w.worker
+        RETURNING j.id, j.kind, j.queue, j.attempt, w.worker
     ),
     settled AS MATERIALIZED (
         SELECT
-            CASE WHEN bool_or(c.awaited) THEN _wake_releaser() END,
-            _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
+            _settle(array_agg(c.id)) AS discarded,
             _tell_runners(array_agg(DISTINCT c.worker) FILTER (WHERE c.worker IS NOT NULL)) AS told
         FROM changed AS c
     )
@@ -110,17 +105,11 @@ BEGIN ATOMIC
     )
     SELECT coalesce(array_agg(b.id), '{}') FROM below AS b WHERE b.id <> ALL (_cancelled_below.ids);
 END;
-COMMENT ON FUNCTION _cancelled_below IS
-    'The jobs that were cancelled because of the ends of these jobs, directly or through other jobs. A retry of these jobs reopens them.';
+COMMENT ON FUNCTION _cancelled_below IS 'The jobs that were cancelled because of the ends of these jobs, and that a retry of these reopens.';
 
 CREATE FUNCTION retry_jobs(ids uuid[], states text[] DEFAULT NULL, afresh boolean DEFAULT false)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- As in _take_claims.
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
 AS $$
 DECLARE
     wanted uuid[];
@@ -248,13 +237,10 @@ BEGIN ATOMIC
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, w.state)
         FROM wanted AS w
         WHERE j.id = w.id
-        RETURNING j.id, j.kind, j.queue, j.attempt, j.state, j.unique_yielded
+        RETURNING j.id, j.kind, j.queue, j.attempt, j.state
     ),
     settled AS MATERIALIZED (
-        SELECT
-            _take_claims(array_agg(c.id) FILTER (WHERE c.unique_yielded)) AS discarded,
-            _wake_runners(array_agg(DISTINCT c.queue) FILTER (WHERE c.state = 'available')) AS woken
-        FROM changed AS c
+        SELECT _settle(array_agg(c.id)) AS discarded FROM changed AS c
     )
     SELECT
         c.id, c.kind, c.queue, c.attempt,
@@ -262,8 +248,7 @@ BEGIN ATOMIC
     FROM changed AS c
     CROSS JOIN settled AS s;
 END;
-COMMENT ON FUNCTION _let_wait IS
-    'Changes the time of jobs, as reschedule_jobs describes. until null: releases pending jobs, as release_jobs describes.';
+COMMENT ON FUNCTION _let_wait IS 'Changes the time of jobs, as reschedule_jobs. until null: releases pending jobs, as release_jobs.';
 
 CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -317,11 +302,6 @@ COMMENT ON FUNCTION set_priority IS
 CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- As in _take_claims.
-    SET enable_seqscan = off
-    SET plan_cache_mode = force_generic_plan
-    SET jit = off
 AS $$
 DECLARE
     wanted uuid[];

@@ -3,12 +3,6 @@
 CREATE FUNCTION _refuse_beyond_max_waiting() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    -- As in _insert_one. The counts stop at the limit only where a scan reads an index in its order.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- It counts after the insert, so it sees what the statement made of duplicates and replacements. Two transactions that are
 -- open at once do not see each other's jobs, so a queue can exceed its limit by what such transactions insert.
@@ -50,7 +44,6 @@ END
 $$;
 COMMENT ON FUNCTION _refuse_beyond_max_waiting IS
     'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
-REVOKE EXECUTE ON FUNCTION _refuse_beyond_max_waiting() FROM PUBLIC;
 
 CREATE FUNCTION pause_queue(queue_name text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -84,13 +77,11 @@ BEGIN ATOMIC
     )
     SELECT r.name, r.paused_at, r.max_running FROM resumed AS r;
 END;
-COMMENT ON FUNCTION resume_queue IS
-    'Ends the pause and the hold of a queue, and notifies idle runners. Holds of its groups stay. Returns its settings, or no row if it was neither paused nor held.';
+COMMENT ON FUNCTION resume_queue IS 'Ends the pause and the hold of a queue. Returns its settings, or no row if it was neither paused nor held.';
 
 CREATE FUNCTION _apply_max_waiting() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
     -- Longer than a fetch waits for the queue's row, which this transaction has locked.
     SET lock_timeout = '300ms'
 AS $$
@@ -142,7 +133,6 @@ END
 $$;
 COMMENT ON FUNCTION _apply_max_waiting IS
     'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job, then raises error 55P03. Runs with the rights of the schema''s owner, who owns the table.';
-REVOKE EXECUTE ON FUNCTION _apply_max_waiting() FROM PUBLIC;
 
 CREATE TRIGGER queue_max_waiting
     AFTER INSERT OR UPDATE OF max_waiting OR DELETE ON queue
@@ -162,8 +152,7 @@ CREATE FUNCTION _queue_limit(settings jsonb, member text, present integer) RETUR
             settings -> member
         ))::integer
     END;
-COMMENT ON FUNCTION _queue_limit IS
-    'A limit of a document for set_queue. Null: no limit. The present one where the document has no such member. Error 22023 for another value.';
+COMMENT ON FUNCTION _queue_limit IS 'A limit of a document for set_queue. Null: no limit. Absent: the present one. Error 22023: another value.';
 
 CREATE FUNCTION _read_length(given jsonb) RETURNS interval
     LANGUAGE sql STABLE
@@ -172,8 +161,7 @@ CREATE FUNCTION _read_length(given jsonb) RETURNS interval
         WHEN jsonb_typeof(given) = 'number' THEN make_interval(secs => given::double precision)
         ELSE (given #>> '{}')::interval
     END;
-COMMENT ON FUNCTION _read_length IS
-    'A length of time in JSON: a number of seconds, the text of an interval, or "forever", which is a thousand years.';
+COMMENT ON FUNCTION _read_length IS 'A length of time in JSON: seconds, the text of an interval, or "forever", a thousand years.';
 
 CREATE FUNCTION _queue_keep(settings jsonb, member text, present interval) RETURNS interval
     LANGUAGE sql STABLE
@@ -183,12 +171,10 @@ CREATE FUNCTION _queue_keep(settings jsonb, member text, present interval) RETUR
             _refuse(format('invalid %s: must not be negative: %s', member, settings -> member))::text::interval
         ELSE _read_length(settings -> member)
     END;
-COMMENT ON FUNCTION _queue_keep IS
-    'A retention of a document for set_queue. Null: the runners'' retention applies. The present one where the document has no such member. Error 22023 for a negative length.';
+COMMENT ON FUNCTION _queue_keep IS 'A retention of a document for set_queue. Null: the runners'' own. Absent: the present one.';
 
 CREATE FUNCTION _queue_rate(settings jsonb, member text, OUT starts integer, OUT period interval, OUT burst integer)
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     rate CONSTANT jsonb := settings -> member;
@@ -219,7 +205,6 @@ COMMENT ON FUNCTION _queue_rate IS
 
 CREATE FUNCTION set_queue(queue_name text, settings jsonb) RETURNS queue
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     wanted queue;
@@ -317,8 +302,7 @@ CREATE FUNCTION _queue_settings(queue_name text, settings queue) RETURNS jsonb
         'keep_cancelled', extract(epoch FROM (settings).keep_cancelled),
         'keep_discarded', extract(epoch FROM (settings).keep_discarded)
     );
-COMMENT ON FUNCTION _queue_settings IS
-    'The settings of a queue as the clients read them. The members that set_queue knows are as it takes them. A null row: nothing is set.';
+COMMENT ON FUNCTION _queue_settings IS 'The settings of a queue as clients read them and set_queue takes them. A null row: nothing is set.';
 
 CREATE FUNCTION hold_queue(queue_name text, hold_for interval)
 RETURNS TABLE (name text, paused_at timestamptz, held_until timestamptz)
@@ -361,7 +345,6 @@ COMMENT ON FUNCTION hold_group IS
 
 CREATE FUNCTION _hold_back(queue_names text[], group_keys text[], hold_for interval[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     SET lock_timeout = '200ms'
 AS $$
 BEGIN
@@ -394,5 +377,4 @@ BEGIN ATOMIC
     )
     SELECT r.queue, r.group_key FROM resumed AS r;
 END;
-COMMENT ON FUNCTION resume_group IS
-    'Ends the hold of a group of a queue, and notifies idle runners. Returns the group, or no row if it was not held.';
+COMMENT ON FUNCTION resume_group IS 'Ends the hold of a group. Returns the group, or no row if it was not held.';

@@ -36,8 +36,7 @@ CREATE TABLE periodic (
     CONSTRAINT periodic_catch_up_known CHECK (catch_up IN ('skip', 'latest', 'all')),
     CONSTRAINT periodic_source_known CHECK (source IN ('code', 'database'))
 );
-COMMENT ON TABLE periodic IS
-    'One row per periodic job: what is inserted at each slot of a schedule. Rows may be inserted, changed and deleted by hand. Runners notice a change within seconds.';
+COMMENT ON TABLE periodic IS 'One row per periodic job: what is inserted at each slot of a schedule. Rows may be changed by hand.';
 COMMENT ON COLUMN periodic.name IS 'The name of the periodic job: 1 to 128 bytes.';
 COMMENT ON COLUMN periodic.starts_at IS 'The first slot comes after this time. Used when next_at is null.';
 COMMENT ON COLUMN periodic.next_at IS 'The next slot. Runners fill it in. Null: the first slot after starts_at. A time that is written here is the next slot.';
@@ -61,11 +60,8 @@ COMMENT ON COLUMN periodic.unique_policy IS 'The policy of the inserted jobs, as
 COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs. Null: that of the registered kind, else none.';
 COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
 COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
-COMMENT ON COLUMN periodic.takes_from_kind IS
-    'Whether the inserted jobs take from their registered kind what this row leaves out. False: a type of the library says all of it.';
-COMMENT ON COLUMN periodic.expires_in IS
-    'The time in which an inserted job must start. Null: that of the registered kind, else the jobs do not expire. 0: the jobs do not expire.';
-COMMENT ON CONSTRAINT periodic_pkey ON periodic IS 'One row per name.';
+COMMENT ON COLUMN periodic.takes_from_kind IS 'Whether the jobs take from their registered kind what this row leaves out.';
+COMMENT ON COLUMN periodic.expires_in IS 'The time in which a job must start. Null: that of the registered kind, else no limit. 0: no limit.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
 COMMENT ON CONSTRAINT periodic_expires_in_valid ON periodic IS 'expires_in is 0 to 100 years.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';
@@ -73,7 +69,6 @@ COMMENT ON CONSTRAINT periodic_source_known ON periodic IS 'source is code or da
 
 CREATE FUNCTION _place_periodic() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     IF (NEW.schedule, NEW.time_zone) IS DISTINCT FROM (OLD.schedule, OLD.time_zone) THEN
@@ -92,8 +87,7 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION _place_periodic IS
-    'Starts a new schedule or time zone of a periodic job. The next slot is then the first one from now on.';
+COMMENT ON FUNCTION _place_periodic IS 'Starts a new schedule or time zone of a periodic job. The next slot is the first one from now on.';
 
 CREATE TRIGGER periodic_place
     BEFORE UPDATE OF schedule, time_zone, next_at, starts_at ON periodic
@@ -120,15 +114,52 @@ CREATE FUNCTION _slot_id(name text, slot timestamptz) RETURNS uuid
         )::uuid
         FROM (SELECT encode(sha256(convert_to(name || ' ' || _slot_text(slot), 'UTF8')), 'hex') AS hex) AS h
     );
-COMMENT ON FUNCTION _slot_id IS
-    'The id of the job for a slot of a periodic job. The same slot always has the same id, so a second insert is recognised.';
+COMMENT ON FUNCTION _slot_id IS 'The id of the job for a slot, always the same, so that a second insert is recognised.';
+
+CREATE FUNCTION _insert_periodic(
+    p periodic, slot timestamptz, job_id uuid, OUT outcome text, OUT id uuid, OUT duplicate boolean
+)
+    LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    SELECT e.outcome, e.id, e.duplicate INTO outcome, id, duplicate
+    FROM insert_job(
+        p.kind,
+        p.args,
+        p.queue,
+        p.meta || jsonb_build_object('periodic', jsonb_strip_nulls(jsonb_build_object('name', p.name, 'slot', _slot_text(slot)))),
+        p.priority,
+        p.max_attempts,
+        slot,
+        -- The claim of a slot lasts ten minutes, also where completed jobs are not kept. Later it is due again only after the
+        -- clock went back or next_at was moved back by hand. Then its job's id shows that it was run, as long as the job is kept.
+        CASE
+            WHEN slot IS NULL THEN p.unique_policy
+            ELSE coalesce(
+                nullif(p.unique_policy, 'null'),
+                (SELECT k.unique_policy FROM kind AS k WHERE k.name = p.kind AND p.unique_policy IS NULL AND p.takes_from_kind),
+                jsonb_build_object('key', 'periodic:' || p.name || ':' || _slot_text(slot), 'scope', 'exists', 'ttl', 'PT10M')
+            )
+        END,
+        job_id,
+        -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
+        on_reject => 'row',
+        group_key => p.group_key,
+        group_policy => CASE WHEN p.group_key IS NULL AND NOT p.takes_from_kind THEN 'null'::jsonb END,
+        group_limit => p.group_limit::integer,
+        in_order => p.in_order,
+        expires_at => CASE WHEN coalesce(p.expires_in = interval '0', NOT p.takes_from_kind) THEN 'infinity'::timestamptz END,
+        expires_in => nullif(p.expires_in, interval '0')
+    ) AS e;
+END
+$$;
+COMMENT ON FUNCTION _insert_periodic IS 'Inserts the job of a slot of a periodic job. slot null: a job outside of the schedule.';
 
 CREATE FUNCTION run_periodic(
     which text, was_at timestamptz, started_at timestamptz, slots timestamptz[], moves_to timestamptz
 )
     RETURNS TABLE (slot timestamptz, outcome text, job uuid)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- Any number of runners may call this for the same slots at once. The first one to lock the row moves next_at in the same
 -- transaction, and the others find it moved. Another schedule has another starts_at. If next_at is moved back by hand, the
@@ -138,7 +169,6 @@ DECLARE
     slot_at timestamptz;
     entered record;
     latest uuid;
-    never_expires boolean;
     ignored CONSTANT text := coalesce(current_setting('uniqueue.ignore_max_waiting', true), '');
 BEGIN
     SELECT p.* INTO definition
@@ -154,7 +184,6 @@ BEGIN
     IF num_nulls(to_regclass('job_pkey'), to_regclass('job_unique_key')) > 0 THEN
         RETURN;
     END IF;
-    never_expires := coalesce(definition.expires_in = interval '0', NOT definition.takes_from_kind);
     -- A slot that the schedule promised is not refused. Only a superuser could set this in the function's head.
     PERFORM set_config('uniqueue.ignore_max_waiting', 'on', true);
     FOREACH slot_at IN ARRAY slots LOOP
@@ -167,38 +196,7 @@ BEGIN
             RETURN NEXT;
             CONTINUE;
         END IF;
-        SELECT e.outcome, e.id INTO entered
-        FROM insert_job(
-            definition.kind,
-            definition.args,
-            definition.queue,
-            definition.meta || jsonb_build_object('periodic', jsonb_build_object('name', which, 'slot', _slot_text(slot_at))),
-            definition.priority,
-            definition.max_attempts,
-            slot_at,
-            -- The claim lasts ten minutes, also where completed jobs are not kept. Later a slot is due again only after
-            -- the clock went back or next_at was moved back by hand. Then its job's id shows that it was run, as long
-            -- as the job is kept.
-            coalesce(
-                nullif(definition.unique_policy, 'null'),
-                CASE
-                    WHEN definition.unique_policy IS NULL AND definition.takes_from_kind
-                        THEN (SELECT k.unique_policy FROM kind AS k WHERE k.name = definition.kind)
-                END,
-                jsonb_build_object('key', 'periodic:' || which || ':' || _slot_text(slot_at), 'scope', 'exists', 'ttl', 'PT10M')
-            ),
-            job,
-            -- There is no caller to receive an error: under reject the slot is skipped, as under ignore.
-            on_reject => 'row',
-            group_key => definition.group_key,
-            group_policy => CASE
-                WHEN definition.group_key IS NULL AND NOT definition.takes_from_kind THEN 'null'::jsonb
-            END,
-            group_limit => definition.group_limit::integer,
-            in_order => definition.in_order,
-            expires_at => CASE WHEN never_expires THEN 'infinity'::timestamptz END,
-            expires_in => nullif(definition.expires_in, interval '0')
-        ) AS e;
+        entered := _insert_periodic(definition, slot_at, job);
         outcome := entered.outcome;
         job := CASE WHEN outcome <> 'rejected' THEN entered.id END;
         IF outcome = 'inserted' THEN
@@ -234,7 +232,6 @@ CREATE FUNCTION set_periodic(
     expires_in interval DEFAULT NULL
 ) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     is_new boolean;
@@ -272,26 +269,10 @@ COMMENT ON FUNCTION set_periodic IS
 
 CREATE FUNCTION _run_periodic_now(name text) RETURNS TABLE (job uuid, duplicate boolean)
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
     SELECT i.id, i.duplicate
     FROM periodic AS p
-    CROSS JOIN LATERAL insert_job(
-        kind => p.kind,
-        args => p.args,
-        queue => p.queue,
-        meta => p.meta || jsonb_build_object('periodic', jsonb_build_object('name', p.name)),
-        priority => p.priority,
-        max_attempts => p.max_attempts,
-        unique_policy => p.unique_policy,
-        on_reject => 'row',
-        group_key => p.group_key,
-        group_policy => CASE WHEN p.group_key IS NULL AND NOT p.takes_from_kind THEN 'null'::jsonb END,
-        group_limit => p.group_limit,
-        in_order => p.in_order,
-        expires_at => CASE WHEN coalesce(p.expires_in = interval '0', NOT p.takes_from_kind) THEN 'infinity'::timestamptz END,
-        expires_in => nullif(p.expires_in, interval '0')
-    ) AS i
+    CROSS JOIN LATERAL _insert_periodic(p, NULL, NULL) AS i
     WHERE p.name = _run_periodic_now.name
 $$;
 COMMENT ON FUNCTION _run_periodic_now IS

@@ -3,10 +3,6 @@
 CREATE FUNCTION _available_queues() RETURNS SETOF text
     LANGUAGE sql STABLE
     ROWS 100
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- A loose index scan: two probes for each queue.
 WITH RECURSIVE visited AS (
@@ -90,12 +86,6 @@ RETURNS TABLE (
     rate_count integer, rate_period interval, rate_burst integer, held_until timestamptz
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    -- Every part has a limit, and only an index scan in order stops there. Without JIT: compiling takes ten times as long
-    -- as running.
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- Available and running jobs are counted queue by queue, by index. Of the others, the first waiting
 -- ones, the last discarded ones and the last of all are looked at.
@@ -226,11 +216,6 @@ RETURNS TABLE (
     last_failed_at timestamptz, last_error text, last_job uuid, are_all boolean
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    -- As in queues(): every part has a limit, and only an index scan in order stops there.
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 WITH looked_at AS MATERIALIZED (
     SELECT f.id, f.kind, f.queue, f.state, f.attempt, f.at FROM _waiting_and_discarded_jobs(look_at) AS f
@@ -265,19 +250,13 @@ FROM counted AS c
 LEFT JOIN LATERAL (SELECT j.errors -> -1 AS last FROM job AS j WHERE j.id = c.last_job) AS e ON true
 ORDER BY c.retryable + c.discarded DESC, c.kind
 $$;
-COMMENT ON FUNCTION failing_kinds IS
-    'The rows of the view failing_kind. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs.';
+COMMENT ON FUNCTION failing_kinds IS 'The rows of the view failing_kind, from look_at waiting jobs and look_at discarded ones.';
 
 CREATE FUNCTION failing_codes(look_at integer DEFAULT 20000)
 RETURNS TABLE (
     kind text, code text, retryable bigint, discarded bigint, last_failed_at timestamptz, last_error text, last_job uuid
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    -- As in failing_kinds().
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 SELECT
     f.kind, f.code,
@@ -294,8 +273,7 @@ FROM (
 GROUP BY f.kind, f.code
 ORDER BY count(*) DESC, f.kind, f.code
 $$;
-COMMENT ON FUNCTION failing_codes IS
-    'The rows of the view failing_code. Reads the look_at waiting jobs that are due first, and the last look_at discarded jobs, with their errors.';
+COMMENT ON FUNCTION failing_codes IS 'The rows of the view failing_code, from look_at waiting jobs and look_at discarded ones.';
 
 CREATE FUNCTION error_pattern(error text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -306,18 +284,13 @@ CREATE FUNCTION error_pattern(error text) RETURNS text
         ),
         200
     );
-COMMENT ON FUNCTION error_pattern IS
-    'The first line of an error, in which each word with a digit is a #: numbers, ids, times and addresses. At most 200 characters.';
+COMMENT ON FUNCTION error_pattern IS 'The first 200 characters of an error''s first line, with # for each word with a digit.';
 
 CREATE FUNCTION failing_errors(kind text, most integer DEFAULT 100)
 RETURNS TABLE (
     error_pattern text, retryable bigint, discarded bigint, last_failed_at timestamptz, last_error text, last_job uuid
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    -- Two partial indexes have all failed jobs.
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 SELECT
     f.error_pattern, count(*) FILTER (WHERE f.state = 'retryable'), count(*) FILTER (WHERE f.state = 'discarded'),
@@ -349,11 +322,7 @@ FROM job AS j
 WHERE j.claims AND (j.unique_until IS NULL OR j.unique_until > statement_timestamp());
 COMMENT ON VIEW unique_claim IS
     'One row per unique key that a job claims now. An insert with the key is a duplicate of that job. A query by unique_key is a probe of an index. A list is quick in the order of unique_key.';
-COMMENT ON COLUMN unique_claim.unique_key IS 'The unique key.';
 COMMENT ON COLUMN unique_claim.holder IS 'The job that claims the key: job.id.';
-COMMENT ON COLUMN unique_claim.kind IS 'The kind of the holder.';
-COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
-COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
 COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';
 COMMENT ON COLUMN unique_claim.frees IS 'The event that ends the claim, as a sentence.';
@@ -372,8 +341,7 @@ SELECT
 FROM job AS j
 LEFT JOIN runner AS r ON r.id = j.worker
 WHERE j.state = 'running';
-COMMENT ON VIEW running_job IS
-    'One row per running job, with its runner. A runner fetches up to 50 ms of work ahead, so the youngest jobs may not have begun.';
+COMMENT ON VIEW running_job IS 'One row per running job, with its runner. The youngest jobs may not have begun.';
 COMMENT ON COLUMN running_job.attempt IS 'The number of this attempt.';
 COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
 COMMENT ON COLUMN running_job.running_for IS 'The time since this attempt started.';
@@ -426,8 +394,8 @@ FROM failing_kinds() AS f;
 COMMENT ON VIEW failing_kind IS
     'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN failing_kind.queues IS 'The queues of these jobs.';
-COMMENT ON COLUMN failing_kind.retryable IS 'The number of retryable jobs of the kind.';
-COMMENT ON COLUMN failing_kind.discarded IS 'The number of discarded jobs of the kind.';
+COMMENT ON COLUMN failing_kind.retryable IS 'The number of these jobs that are retryable.';
+COMMENT ON COLUMN failing_kind.discarded IS 'The number of these jobs that are discarded.';
 COMMENT ON COLUMN failing_kind.attempts_used IS 'The number of started attempts of these jobs, added up.';
 COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of these jobs failed.';
 COMMENT ON COLUMN failing_kind.last_error IS 'The error of the last of these jobs that failed.';
@@ -439,12 +407,8 @@ SELECT f.kind, f.code, f.retryable, f.discarded, f.last_failed_at, f.last_error,
 FROM failing_codes() AS f;
 COMMENT ON VIEW failing_code IS
     'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
+COMMENT ON COLUMN failing_code.discarded IS 'The number of these jobs that are discarded.';
 COMMENT ON COLUMN failing_code.code IS 'The code of the last error. Null: that error has none.';
-COMMENT ON COLUMN failing_code.retryable IS 'The number of retryable jobs of the kind whose last error has the code.';
-COMMENT ON COLUMN failing_code.discarded IS 'The number of discarded jobs of the kind whose last error has the code.';
-COMMENT ON COLUMN failing_code.last_failed_at IS 'When the last of these jobs failed.';
-COMMENT ON COLUMN failing_code.last_error IS 'The error of the last of these jobs that failed.';
-COMMENT ON COLUMN failing_code.last_job IS 'The id of the last of these jobs that failed.';
 
 CREATE VIEW expired_job AS
 SELECT

@@ -27,8 +27,7 @@ CREATE FUNCTION _session_text(details jsonb) RETURNS text
             WHEN 1 THEN ' or another session'
             ELSE coalesce(' or one of ' || jsonb_array_length(details -> 'or') || ' other sessions', '')
         END;
-COMMENT ON FUNCTION _session_text IS
-    'The first words of a sentence about a session, or a prepared transaction, that holds a lock.';
+COMMENT ON FUNCTION _session_text IS 'The first words of a sentence about a session or a prepared transaction that holds a lock.';
 
 CREATE FUNCTION _open_text(details jsonb) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -40,7 +39,6 @@ COMMENT ON FUNCTION _open_text IS 'The last words of a sentence about a lock: ho
 
 CREATE FUNCTION _obstacle_reason(code text, details jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     queue CONSTANT text := to_json(details ->> 'queue');
@@ -135,12 +133,10 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _obstacle_reason IS
-    'The sentence of an obstacle, from its code and its details. No other text of the schema says why a job waits.';
+COMMENT ON FUNCTION _obstacle_reason IS 'The sentence of an obstacle, from its code and its details.';
 
 CREATE FUNCTION _obstacle_remedy(code text, details jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     queue CONSTANT text := details ->> 'queue';

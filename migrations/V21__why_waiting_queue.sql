@@ -103,8 +103,7 @@ BEGIN ATOMIC
     FROM runner AS r
     WHERE r.leased_until > statement_timestamp() AND queue_name COLLATE "C" = ANY (r.queues);
 END;
-COMMENT ON FUNCTION _live_runners IS
-    'The live runners that work a queue, with their kinds and their slots for it. Null kinds or slots: the runner does not report them.';
+COMMENT ON FUNCTION _live_runners IS 'The live runners of a queue, with their kinds and their slots for it. Null: the runner does not say.';
 
 CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
 RETURNS TABLE (code text, details jsonb)
@@ -179,8 +178,7 @@ BEGIN ATOMIC
     FROM _live_runners(queue_name) AS r
     HAVING bool_and((kind COLLATE "C" <> ALL (r.kinds)) IS TRUE);
 END;
-COMMENT ON FUNCTION _kind_obstacle IS
-    'The obstacle kind_unknown, if the queue has live runners and none of them has a worker for the kind. A runner that does not report its kinds may have any worker.';
+COMMENT ON FUNCTION _kind_obstacle IS 'The obstacle kind_unknown, if no live runner of the queue has a worker for the kind, or may have one.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -261,18 +259,4 @@ BEGIN ATOMIC
     WHERE r.attempted_at > statement_timestamp() - waited
     GROUP BY r.priority;
 END;
-COMMENT ON FUNCTION _lately_started IS
-    'How far runners have come in the order of a queue. For each priority it returns the scheduled_at of the last running job that started within this time.';
-
-CREATE FUNCTION _is_passed_by(queue_name text, priority smallint, scheduled_at timestamptz, waited interval) RETURNS boolean
-    LANGUAGE sql STABLE
-AS $$
-SELECT _has_free_runner(queue_name, waited) OR EXISTS (
-    SELECT
-    FROM _lately_started(queue_name, waited) AS s
-    WHERE s.priority < _is_passed_by.priority
-        OR (s.priority = _is_passed_by.priority AND s.last_scheduled_at > _is_passed_by.scheduled_at)
-)
-$$;
-COMMENT ON FUNCTION _is_passed_by IS
-    'Whether runners could have started a job without a group for this long and have not. They have free slots, or they started jobs that come after it.';
+COMMENT ON FUNCTION _lately_started IS 'For each priority of a queue the scheduled_at of the last running job that started within this time.';

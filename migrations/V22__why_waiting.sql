@@ -1,9 +1,11 @@
 -- Why a job has not started.
 
-CREATE FUNCTION _first_of_group(queue_name text, group_key text) RETURNS uuid
+CREATE FUNCTION _group_levels(queue_name text) RETURNS TABLE (priority smallint)
     LANGUAGE sql STABLE
+    ROWS 10
+-- A function with settings cannot be inlined. Inlined, its scan stops when the calling statement has enough rows.
 AS $$
--- One probe for each priority of the queue, from the highest on.
+-- One probe for each priority. A fetch looks no further.
 WITH RECURSIVE level AS (
     SELECT 32768 AS priority, 0 AS place
     UNION ALL
@@ -16,11 +18,17 @@ WITH RECURSIVE level AS (
         ORDER BY j.priority DESC
         LIMIT 1
     ) AS n
-    -- A fetch looks no further.
     WHERE l.place < 1000
 )
+SELECT l.priority::smallint FROM level AS l WHERE l.place > 0
+$$;
+COMMENT ON FUNCTION _group_levels IS 'The priorities of the available jobs of groups of a queue, the highest first.';
+
+CREATE FUNCTION _first_of_group(queue_name text, group_key text) RETURNS uuid
+    LANGUAGE sql STABLE
+AS $$
 SELECT f.id
-FROM level AS l
+FROM _group_levels(queue_name) AS l
 CROSS JOIN LATERAL (
     SELECT j.id
     FROM job AS j
@@ -100,8 +108,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _group_obstacles IS
-    'The obstacles that keep the first job of a group from starting, as codes and details. The later jobs of the group wait for the same.';
+COMMENT ON FUNCTION _group_obstacles IS 'The obstacles that keep the first job of a group, and so the later ones, from starting.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -121,8 +128,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _own_obstacles IS
-    'The obstacles that keep one job from starting in any place of its queue, as codes and details: its kind, its crashes, a lock on its row.';
+COMMENT ON FUNCTION _own_obstacles IS 'The obstacles of a job in any place of its queue: its kind, its crashes, a lock on its row.';
 
 CREATE FUNCTION _jobs_before(
     given_id uuid, queue_name text, group_key text, given_priority smallint, due_at timestamptz, given_crashes smallint
@@ -133,25 +139,10 @@ AS $$
 BEGIN
     IF group_key IS NOT NULL THEN
         RETURN (
-            WITH RECURSIVE level AS (
-                SELECT given_priority AS priority, 1 AS place
-                UNION ALL
-                SELECT n.priority, l.place + 1
-                FROM level AS l
-                CROSS JOIN LATERAL (
-                    SELECT j.priority
-                    FROM job AS j
-                    WHERE j.queue = queue_name AND j.group_key IS NOT NULL AND j.state = 'available'
-                        AND j.priority > l.priority
-                    ORDER BY j.priority
-                    LIMIT 1
-                ) AS n
-                WHERE l.place < 1000
-            )
             SELECT count(*)
             FROM (
                 SELECT
-                FROM level AS l
+                FROM _group_levels(queue_name) AS l
                 CROSS JOIN LATERAL (
                     SELECT
                     FROM job AS j
@@ -162,6 +153,7 @@ BEGIN
                         )
                     LIMIT 10001
                 ) AS b
+                WHERE l.priority >= given_priority
                 LIMIT 10001
             ) AS c
         );
@@ -253,8 +245,7 @@ BEGIN ATOMIC
     ) AS e ON true
     WHERE j.id = given_id AND j.state <> 'available';
 END;
-COMMENT ON FUNCTION _state_obstacle IS
-    'Why the state of a job keeps it from starting, as a code and details. No row for an available job.';
+COMMENT ON FUNCTION _state_obstacle IS 'Why the state of a job keeps it from starting. No row for an available job.';
 
 CREATE FUNCTION _place_obstacles(given_id uuid) RETURNS TABLE (code text, details jsonb)
     LANGUAGE plpgsql STABLE
@@ -294,7 +285,13 @@ BEGIN
     -- Among the jobs that stuck_job looks at. Further back, a runner that is about to fetch would seem to have time.
     IF own.group_key IS NULL AND before < 100
         AND greatest(own.scheduled_at, own.created_at) < statement_timestamp() - passed
-        AND _is_passed_by(own.queue, own.priority, own.scheduled_at, passed)
+        -- Runners have free slots, or they started jobs that come after it.
+        AND (
+            _has_free_runner(own.queue, passed) OR EXISTS (
+                SELECT FROM _lately_started(own.queue, passed) AS s
+                WHERE s.priority < own.priority OR (s.priority = own.priority AND s.last_scheduled_at > own.scheduled_at)
+            )
+        )
     THEN
         RETURN QUERY SELECT 'not_taken', jsonb_build_object('queue', own.queue, 'kind', own.kind);
     ELSIF before > 0 AND own.began IS NULL THEN
@@ -308,13 +305,6 @@ COMMENT ON FUNCTION _place_obstacles IS 'The obstacles of an available job withi
 CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
     LANGUAGE plpgsql STABLE
     ROWS 3
-    SET search_path FROM CURRENT
-    -- One plan of each statement, made once, that reads by index however small the table was when it was made. This holds for
-    -- the functions that are called here as well.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     own record;

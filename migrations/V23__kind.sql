@@ -32,34 +32,26 @@ COMMENT ON COLUMN kind.queue IS 'The queue of its jobs. Null: default.';
 COMMENT ON COLUMN kind.priority IS 'The priority of its jobs. Null: 0.';
 COMMENT ON COLUMN kind.max_attempts IS 'The number of attempts of its jobs. Null: 25.';
 COMMENT ON COLUMN kind.delay IS 'The time from the insert until a job is due. Null: at once.';
-COMMENT ON COLUMN kind.timeout IS
-    'The longest time that a job may run, for workers that set no timeout of their own. Null: no limit.';
+COMMENT ON COLUMN kind.timeout IS 'The longest time that a job may run, for workers without a timeout of their own. Null: no limit.';
 COMMENT ON COLUMN kind.backoff IS
     'The wait before a retry, for workers that set no retry policy of their own: {"first", "factor", "max_interval", "jitter"}. After attempt n a job waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. Default 1 s, 2, an hour (or first, if that is longer), 0.1. With factor 1 there is no longest wait and no jitter by default. Null: all defaults.';
-COMMENT ON COLUMN kind.unique_policy IS
-    'The policy that makes the unique keys of its jobs. unique_key describes it. Null: the jobs are not unique.';
-COMMENT ON COLUMN kind.group_policy IS
-    'The policy that makes the group keys of its jobs. insert_job describes it. Null: the jobs have no group.';
-COMMENT ON COLUMN kind.group_limit IS
-    'The number of jobs of a group that may run at the same time. Null: the kind sets no limit.';
+COMMENT ON COLUMN kind.unique_policy IS 'The policy of the unique keys of its jobs, as unique_key takes it. Null: the jobs are not unique.';
+COMMENT ON COLUMN kind.group_policy IS 'The policy of the group keys of its jobs, as insert_job takes it. Null: the jobs have no group.';
+COMMENT ON COLUMN kind.group_limit IS 'How many jobs of a group may run at the same time. Null: the kind sets no limit.';
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: the kind does not ask for an order.';
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
 COMMENT ON COLUMN kind.place IS
     'The value of its jobs that decides their place, among places that share hashed values: unique_key, group, id, or a member of the args by name or by JSON Pointer. A place refuses a job whose value belongs to another place. Null: its jobs may be in any place.';
 COMMENT ON COLUMN kind.owners IS
     'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. What has no owner stays until it is declared anew: the timeout, the backoff, and what was declared without a program.';
-COMMENT ON COLUMN kind.digest IS
-    'A digest of each default, such as queue=9b74c9897bac, without the timeout and the backoff. Two ways to write one default have one digest.';
+COMMENT ON COLUMN kind.digest IS 'A digest of each default but the timeout and the backoff, by its meaning, such as queue=9b74c9897bac.';
 COMMENT ON COLUMN kind.created_at IS 'When the kind was first registered.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
-COMMENT ON COLUMN kind.registered_by IS
-    'The process that last registered the kind: the name of the runner, or the argument of register_kind.';
+COMMENT ON COLUMN kind.registered_by IS 'The process that last registered the kind: a runner''s name, or the argument of register_kind.';
 COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed the digest.';
 COMMENT ON COLUMN kind.former_digest IS 'The digest before changed_at. Null: it never changed.';
 COMMENT ON COLUMN kind.former_by IS 'The process that last registered the former definition.';
-COMMENT ON COLUMN kind.returned_at IS
-    'When a registration last restored the former definition. Either two processes define the kind differently and register it in turn, or a deployment was rolled back.';
-COMMENT ON CONSTRAINT kind_pkey ON kind IS 'One row per kind.';
+COMMENT ON COLUMN kind.returned_at IS 'When a registration last restored the former definition: two processes differ, or one was rolled back.';
 
 CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double precision
     LANGUAGE sql STABLE
@@ -126,7 +118,6 @@ CREATE FUNCTION register_kind(
     program text DEFAULT NULL
 ) RETURNS kind
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     -- Intervals become text and are read again, so their style must be fixed.
     SET intervalstyle = 'postgres'
 AS $$
@@ -140,10 +131,6 @@ DECLARE
     former kind;
     registered kind;
 BEGIN
-    PERFORM _kind_digest(
-        kind, queue, priority, max_attempts, delay, nullif(unique_policy, 'null'), nullif(group_policy, 'null'), group_limit, in_order,
-        expires_in, place
-    );
     IF NOT _is_to_100_years(timeout) THEN
         PERFORM _refuse(format('invalid timeout: must be 0 to 100 years: %s', timeout));
     END IF;
@@ -158,6 +145,7 @@ BEGIN
             ('expires_in', to_jsonb(expires_in)), ('place', to_jsonb(place))
     ) AS m (member, value)
     WHERE m.value IS NOT NULL;
+    PERFORM _kind_digest(kind, declared);
     IF declared = '{}' THEN
         SELECT k.* INTO registered FROM kind AS k WHERE k.name = kind COLLATE "C";
         RETURN registered;
@@ -180,10 +168,7 @@ BEGIN
         UNION ALL
         SELECT d.member, owner FROM jsonb_object_keys(declared - '{timeout,backoff}'::text[]) AS d (member) WHERE owner IS NOT NULL
     ) AS o (member, by);
-    registered.digest := _kind_digest(
-        kind, registered.queue, registered.priority, registered.max_attempts, registered.delay, registered.unique_policy,
-        registered.group_policy, registered.group_limit, registered.in_order, registered.expires_in, registered.place
-    );
+    registered.digest := _kind_digest(kind, to_jsonb(registered));
     UPDATE kind AS k
     SET queue = registered.queue,
         priority = registered.priority,
@@ -216,45 +201,38 @@ $$;
 COMMENT ON FUNCTION register_kind IS
     'Registers a kind: the defaults for inserts that name it and leave them out. Replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. ''null''::jsonb as a policy, 0 as a time and {} as backoff declare that there is none. Returns the row of kind. The arguments are in docs/learn/kinds.md.';
 
-CREATE FUNCTION _kind_digest(
-    kind text,
-    queue text,
-    priority integer,
-    max_attempts integer,
-    delay interval,
-    unique_policy jsonb,
-    group_policy jsonb,
-    group_limit integer,
-    in_order boolean,
-    expires_in interval DEFAULT NULL,
-    place text DEFAULT NULL
-) RETURNS text
+CREATE FUNCTION _kind_digest(kind text, defaults jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
     SET intervalstyle = 'postgres'
 AS $$
 DECLARE
+    d record;
     problem text;
     unique_terms text;
     group_terms text;
 BEGIN
-    PERFORM _job_claim(kind, '{}', coalesce(queue, 'default'), '{}', priority, max_attempts, NULL, NULL);
-    PERFORM _check_expiry(NULL, expires_in, NULL);
+    SELECT r.* INTO d
+    FROM jsonb_to_record(defaults) AS r (
+        queue text, priority integer, max_attempts integer, delay interval, unique_policy jsonb, group_policy jsonb,
+        group_limit integer, in_order boolean, expires_in interval, place text
+    );
+    PERFORM _job_claim(kind, '{}', coalesce(d.queue, 'default'), '{}', d.priority, d.max_attempts, NULL, NULL);
+    PERFORM _check_expiry(NULL, d.expires_in, NULL);
     problem := CASE
-        WHEN NOT _is_to_100_years(delay) THEN format('invalid delay: must be 0 to 100 years: %s', delay)
-        WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
-        WHEN in_order AND group_limit > 1 THEN
-            format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
-        WHEN octet_length(place) NOT BETWEEN 1 AND 128 THEN format('invalid place: must be 1 to 128 bytes: %s', left(place, 80))
-        WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
+        WHEN NOT _is_to_100_years(d.delay) THEN format('invalid delay: must be 0 to 100 years: %s', d.delay)
+        WHEN d.group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', d.group_limit)
+        WHEN d.in_order AND d.group_limit > 1 THEN
+            format('invalid group_limit: must be 1 for a job that is in_order: %s', d.group_limit)
+        WHEN octet_length(d.place) NOT BETWEEN 1 AND 128 THEN format('invalid place: must be 1 to 128 bytes: %s', left(d.place, 80))
+        WHEN d.group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
     END;
     PERFORM _refuse(problem) WHERE problem IS NOT NULL;
     -- What the documents mean, not how they are written.
-    IF unique_policy IS NOT NULL THEN
-        SELECT p::text INTO unique_terms FROM _read_unique_policy(unique_policy) AS p WHERE p.is_enforced;
+    IF d.unique_policy <> 'null' THEN
+        SELECT p::text INTO unique_terms FROM _read_unique_policy(d.unique_policy) AS p WHERE p.is_enforced;
     END IF;
-    IF group_policy IS NOT NULL THEN
-        SELECT p::text INTO group_terms FROM _read_unique_policy(group_policy) AS p WHERE p.is_enforced;
+    IF d.group_policy <> 'null' THEN
+        SELECT p::text INTO group_terms FROM _read_unique_policy(d.group_policy) AS p WHERE p.is_enforced;
     END IF;
     RETURN (
         SELECT coalesce(string_agg(
@@ -262,23 +240,21 @@ BEGIN
         ), '')
         FROM (
             VALUES
-                ('queue', queue), ('priority', priority::text), ('max_attempts', max_attempts::text),
-                ('delay', nullif(delay, interval '0')::text), ('unique_policy', unique_terms), ('group_policy', group_terms),
-                ('group_limit', group_limit::text), ('in_order', nullif(in_order, false)::text),
-                ('expires_in', expires_in::text), ('place', place)
+                ('queue', d.queue), ('priority', d.priority::text), ('max_attempts', d.max_attempts::text),
+                ('delay', nullif(d.delay, interval '0')::text), ('unique_policy', unique_terms), ('group_policy', group_terms),
+                ('group_limit', d.group_limit::text), ('in_order', nullif(d.in_order, false)::text),
+                ('expires_in', d.expires_in::text), ('place', d.place)
         ) AS t (member, term)
         WHERE t.term IS NOT NULL
     );
 END
 $$;
-COMMENT ON FUNCTION _kind_digest IS 'Checks the arguments of register_kind and returns kind.digest. Errors as register_kind.';
+COMMENT ON FUNCTION _kind_digest IS 'Checks the defaults of a kind, which are arguments of register_kind, and returns kind.digest.';
 
 CREATE FUNCTION remove_kind(kind text) RETURNS boolean
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 WITH removed AS (DELETE FROM kind AS k WHERE k.name = remove_kind.kind COLLATE "C" RETURNING k.name)
 SELECT count(*) > 0 FROM removed AS r
 $$;
-COMMENT ON FUNCTION remove_kind IS
-    'Deletes the registration of a kind. Returns whether there was one. The jobs of the kind stay. A runner with a worker for the kind registers it again at its next start.';
+COMMENT ON FUNCTION remove_kind IS 'Deletes the registration of a kind, until a runner registers it again. Returns whether there was one.';

@@ -2,7 +2,7 @@
 
 CREATE FUNCTION _visited_groups(queue_name text, look_at integer, after_queue text, after_group text)
 RETURNS TABLE (
-    queue text, priority integer, group_key text, id uuid, kind text, group_limit smallint, in_order boolean,
+    queue short_name, priority integer, group_key key_text, id uuid, kind short_name, group_limit smallint, in_order boolean,
     since timestamptz
 )
     LANGUAGE sql STABLE
@@ -11,22 +11,19 @@ AS $$
 WITH RECURSIVE visit AS (
     SELECT
         coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
-        coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id, NULL::text COLLATE "C" AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order,
-        NULL::timestamptz AS since,
+        coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id,
         -- Groups in this priority, at least that many in this queue and in those before, entries in all.
         0 AS place, 0 AS most, 0 AS before, 0 AS visited
     UNION ALL
     SELECT
-        n.queue, n.priority, n.group_key, n.id, n.kind, n.group_limit, n.in_order, n.since,
-        n.place, greatest(n.most, n.place), n.before, v.visited + (n.id IS NOT NULL)::integer
+        j.queue::text, j.priority::integer, CASE WHEN n.is_after THEN after_group ELSE j.group_key::text END,
+        CASE WHEN NOT n.is_after THEN j.id END,
+        n.place, greatest(n.most, n.place), n.before, v.visited + (NOT n.is_after)::integer
     FROM visit AS v
     CROSS JOIN LATERAL (
         -- The next group of the priority, else the next priority of the queue, else the next queue.
         (
-            SELECT
-                j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
-                j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
-                greatest(j.scheduled_at, j.created_at) AS since, v.place + 1 AS place, v.most AS most, v.before AS before
+            SELECT j.id, v.place + 1 AS place, v.most AS most, v.before AS before, false AS is_after
             FROM job AS j
             WHERE j.group_key IS NOT NULL AND j.state = 'available'
                 AND j.queue = v.queue AND j.priority = v.priority AND j.group_key > v.group_key
@@ -36,29 +33,17 @@ WITH RECURSIVE visit AS (
         )
         UNION ALL
         (
-            SELECT
-                p.queue, p.priority,
-                CASE WHEN a.is_after THEN after_group ELSE p.group_key END,
-                CASE WHEN NOT a.is_after THEN p.id END,
-                p.kind, p.group_limit, p.in_order, p.since, (NOT a.is_after)::integer, v.most, v.before
-            FROM (SELECT coalesce(v.queue = after_queue AND after_group <> '', false) AS is_after) AS a
-            CROSS JOIN LATERAL (
-                SELECT
-                    j.queue::text AS queue, j.priority::integer AS priority, j.group_key::text AS group_key, j.id,
-                    j.kind::text AS kind, j.group_limit::smallint AS group_limit, j.in_order,
-                    greatest(j.scheduled_at, j.created_at) AS since
-                FROM job AS j
-                WHERE j.group_key IS NOT NULL AND j.state = 'available'
-                    AND j.queue = v.queue AND j.priority < v.priority
-                ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
-                LIMIT 1
-            ) AS p
+            SELECT j.id, (NOT a.is_after)::integer, v.most, v.before, a.is_after
+            FROM job AS j
+            CROSS JOIN (SELECT coalesce(v.queue = after_queue AND after_group <> '', false) AS is_after) AS a
+            WHERE j.group_key IS NOT NULL AND j.state = 'available'
+                AND j.queue = v.queue AND j.priority < v.priority
+            ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
+            LIMIT 1
         )
         UNION ALL
         (
-            SELECT
-                j.queue::text, j.priority::integer, j.group_key::text, j.id, j.kind::text, j.group_limit::smallint,
-                j.in_order, greatest(j.scheduled_at, j.created_at), 1, 0, v.before + v.most
+            SELECT j.id, 1, 0, v.before + v.most, false
             FROM job AS j
             WHERE j.group_key IS NOT NULL AND j.state = 'available' AND j.queue > v.queue
                 AND queue_name IS NULL AND (after_queue IS NULL OR v.before + v.most < look_at)
@@ -67,14 +52,20 @@ WITH RECURSIVE visit AS (
         )
         LIMIT 1
     ) AS n
+    -- A probe for each.
+    CROSS JOIN LATERAL (SELECT o.id, o.queue, o.priority, o.group_key FROM job AS o WHERE o.id = n.id LIMIT 1) AS j
     WHERE after_queue IS NOT NULL OR v.visited < look_at
 )
-SELECT v.queue, v.priority, v.group_key, v.id, v.kind, v.group_limit, v.in_order, v.since
+SELECT v.queue, v.priority, v.group_key, v.id, j.kind, j.group_limit, j.in_order, j.since
 FROM visit AS v
-WHERE v.id IS NOT NULL
+CROSS JOIN LATERAL (
+    SELECT o.kind, o.group_limit::smallint, o.in_order, greatest(o.scheduled_at, o.created_at) AS since
+    FROM job AS o
+    WHERE o.id = v.id
+    LIMIT 1
+) AS j
 $$;
-COMMENT ON FUNCTION _visited_groups IS
-    'The first available job of each group at each priority, read by a loose index scan. The arguments are those of groups().';
+COMMENT ON FUNCTION _visited_groups IS 'The first available job of each group at each priority. The arguments are those of groups().';
 
 CREATE FUNCTION groups(
     queue_name text DEFAULT NULL, look_at integer DEFAULT 1000, after_queue text DEFAULT NULL, after_group text DEFAULT NULL
@@ -84,19 +75,9 @@ RETURNS TABLE (
     head_since timestamptz, held_code text, held_by text, held_details jsonb, held_until timestamptz
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- One row for each group and priority, and one entry of job_group_held for each group that holds a place.
-WITH RECURSIVE visit AS (
-    SELECT
-        v.queue COLLATE "C" AS queue, v.priority, v.group_key COLLATE "C" AS group_key, v.id, v.kind, v.group_limit,
-        v.in_order, v.since
-    FROM _visited_groups(queue_name, look_at, after_queue, after_group) AS v
-),
-held AS (
+WITH RECURSIVE held AS (
     SELECT
         coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, coalesce(after_group, '') COLLATE "C" AS group_key, 0 AS place
     UNION ALL
@@ -116,7 +97,7 @@ waiting AS (
     SELECT DISTINCT ON (v.queue, v.group_key)
         v.queue, v.group_key, v.id, v.kind, v.since, v.group_limit, v.in_order,
         sum(w.waiting) OVER (PARTITION BY v.queue, v.group_key)::bigint AS waiting
-    FROM visit AS v
+    FROM _visited_groups(queue_name, look_at, after_queue, after_group) AS v
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting
         FROM (

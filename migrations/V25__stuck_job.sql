@@ -10,10 +10,6 @@ RETURNS TABLE (
     since timestamptz, stuck_for interval, code text, reason text, remedy text
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 WITH running AS (
     SELECT

@@ -5,10 +5,6 @@ RETURNS TABLE (
     queue text, state text, keep interval, is_default boolean, overdue bigint, overdue_by interval, has_pruner boolean
 )
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 -- Ids follow time, so jobs past their retention have ids below a border. A pruner that keeps up leaves none there. One
 -- that does not leaves them just below the border and at the start of the table. The view reads those two ranges, and
@@ -84,15 +80,13 @@ LEFT JOIN kept AS k ON k.queue = n.name AND k.state = u.state
 LEFT JOIN late AS l ON l.queue = n.name AND l.state = u.state
 ORDER BY n.name, u.state
 $$;
-COMMENT ON FUNCTION retentions IS
-    'The rows of the view retention. Looks for overdue jobs among the look_at oldest jobs, and among look_at jobs that have just reached their retention.';
+COMMENT ON FUNCTION retentions IS 'The rows of the view retention, from the look_at oldest jobs and look_at that reached their retention.';
 
 CREATE VIEW retention AS
 SELECT r.queue, r.state, r.keep, r.is_default, r.overdue, r.overdue_by, r.has_pruner
 FROM retentions() AS r;
 COMMENT ON VIEW retention IS
     'One row per queue and final state: how long such jobs are kept, and how many are overdue for deletion. Many overdue jobs mean that the pruner does not keep up. Reads at most 40,000 jobs. The function retentions() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN retention.queue IS 'The name of the queue.';
 COMMENT ON COLUMN retention.state IS 'The final state: completed, cancelled or discarded.';
 COMMENT ON COLUMN retention.keep IS 'How long such jobs are kept.';
 COMMENT ON COLUMN retention.is_default IS 'Whether the queue sets no retention. keep is then the default of runners.';
@@ -104,16 +98,14 @@ CREATE VIEW table_health AS
 WITH option AS (
     SELECT
         c.oid AS relid,
-        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_enabled')
-            AS autovacuum_enabled,
-        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_threshold')
-            AS threshold,
-        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_scale_factor')
-            AS scale_factor,
-        (SELECT o.option_value FROM pg_options_to_table(c.reloptions) AS o WHERE o.option_name = 'autovacuum_vacuum_max_threshold')
-            AS max_threshold
+        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_enabled') AS autovacuum_enabled,
+        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold') AS threshold,
+        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
+        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold') AS max_threshold
     FROM pg_class AS c
+    LEFT JOIN LATERAL pg_options_to_table(c.reloptions) AS o ON true
     WHERE c.relkind = 'r' AND c.relnamespace = (SELECT j.relnamespace FROM pg_class AS j WHERE j.oid = 'job'::regclass)
+    GROUP BY c.oid
 ),
 snapshot AS (
     -- The snapshots that keep vacuum from removing dead rows in this database.

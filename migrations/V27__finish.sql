@@ -14,16 +14,11 @@ SELECT (held.state, held.worker, held.run) IS NOT DISTINCT FROM (
     'running'::job_state, coalesce(worker_id, CASE WHEN held.reserved_until IS NOT NULL THEN held.worker END), run
 )
 $$;
-COMMENT ON FUNCTION _is_of_run IS
-    'The fence: whether a job runs, in the hands of this worker, and in this run. worker_id null: a remote worker has it.';
+COMMENT ON FUNCTION _is_of_run IS 'The fence: whether this worker (null: a remote one) has the job, in this run.';
 
 CREATE FUNCTION _complete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     is_awaited boolean;
@@ -60,10 +55,6 @@ COMMENT ON FUNCTION _complete_runs IS
 CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     kept record;
@@ -92,7 +83,6 @@ COMMENT ON FUNCTION _delete_runs IS
 
 CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     factor CONSTANT double precision := coalesce((backoff ->> 'factor')::double precision, 2);
@@ -129,10 +119,6 @@ CREATE FUNCTION _finish_runs(
     details jsonb[] DEFAULT NULL
 ) RETURNS TABLE (state text, ended uuid[], discarded uuid[])
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 BEGIN
     IF patience IS NOT NULL THEN

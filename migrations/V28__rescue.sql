@@ -10,7 +10,6 @@
 CREATE FUNCTION _take_service(service_name text, holder_id uuid, holder_name text, term interval)
     RETURNS TABLE (is_held boolean, free_in bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM maintenance AS m WHERE m.service = service_name COLLATE "C") THEN
@@ -55,7 +54,6 @@ COMMENT ON FUNCTION _take_service IS
 CREATE FUNCTION _lock_due_jobs(service text, most bigint, since timestamptz, only_ids uuid[], except_ids uuid[])
     RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
-    SET plan_cache_mode = force_custom_plan
 AS $$
 -- The statement's own time is a bound that the index can serve, which clock_timestamp() would not be.
 DECLARE
@@ -113,7 +111,18 @@ BEGIN
             );
             -- Read after the locks: no insert can add a child of a locked job.
             IF EXISTS (SELECT FROM job_parent) THEN
-                ids := ARRAY(SELECT i.id FROM unnest(ids) AS i (id) WHERE i.id <> ALL (_needed_parents(ids)));
+                -- A child that is not final reads the outputs of its parents.
+                ids := ARRAY(
+                    SELECT i.id
+                    FROM unnest(ids) AS i (id)
+                    WHERE (
+                        SELECT e.child
+                        FROM job_parent AS e
+                        CROSS JOIN LATERAL (SELECT FROM job AS j WHERE j.id = e.child AND j.finalized_at IS NULL LIMIT 1) AS c
+                        WHERE e.parent = i.id
+                        LIMIT 1
+                    ) IS NULL
+                );
             END IF;
     END CASE;
     RETURN ids;
@@ -124,7 +133,6 @@ COMMENT ON FUNCTION _lock_due_jobs IS
 
 CREATE FUNCTION _next_due_in(service text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
-    SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     next_at timestamptz;
@@ -162,43 +170,11 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _next_due_in IS
-    'The milliseconds until the next job is due, the next job expires, or the next lease or reservation can run out, for the promoter, expirer and rescuer. At most a day. Null: there is none.';
+COMMENT ON FUNCTION _next_due_in IS 'The milliseconds, at most a day, until a job is due or expires or a lease can run out. Null: none is.';
 
-CREATE FUNCTION _promote_jobs(ids uuid[]) RETURNS uuid[]
+CREATE FUNCTION _discard_expired(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
-DECLARE
-    done record;
-BEGIN
-    WITH promoted AS (
-        UPDATE job AS j
-        SET state = 'available',
-            unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available')
-        WHERE j.id = ANY (_promote_jobs.ids)
-        RETURNING j.id, j.queue, j.unique_yielded
-    )
-    SELECT
-        array_agg(p.id) AS ids,
-        _wake_runners(array_agg(DISTINCT p.queue)) AS woken,
-        _take_claims(array_agg(p.id) FILTER (WHERE p.unique_yielded)) AS discarded
-    INTO done
-    FROM promoted AS p
-    HAVING count(*) > 0;
-    RETURN done.ids;
-END
-$$;
-COMMENT ON FUNCTION _promote_jobs IS
-    'Makes these jobs available, which the caller has locked, and notifies their runners. Returns their ids.';
-
-CREATE FUNCTION _discard_expired(ids uuid[]) RETURNS uuid[]
-    LANGUAGE plpgsql VOLATILE
-    SET plan_cache_mode = force_custom_plan
-AS $$
-DECLARE
-    expired record;
 BEGIN
     WITH changed AS (
         UPDATE job AS j
@@ -210,28 +186,17 @@ BEGIN
             ),
             unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'discarded')
         WHERE j.id = ANY (ids) AND _not_by_partial_index(_has_expired(j.expires_at, j.state, clock_timestamp()))
-        RETURNING j.id, j.unique_yielded, j.awaited
+        RETURNING j.id
     )
-    SELECT
-        coalesce(array_agg(c.id), '{}') AS ids,
-        array_agg(c.id) FILTER (WHERE c.unique_yielded) AS returning_ids,
-        bool_or(c.awaited) AS are_awaited
-    INTO expired
-    FROM changed AS c;
-    PERFORM _take_claims(expired.returning_ids);
-    IF expired.are_awaited THEN
-        PERFORM _wake_releaser();
-    END IF;
-    RETURN expired.ids;
+    SELECT coalesce(array_agg(c.id), '{}') INTO ids FROM changed AS c;
+    PERFORM _settle(ids);
 END
 $$;
-COMMENT ON FUNCTION _discard_expired IS
-    'Discards the jobs among ids that have not started by their expires_at, and returns their ids. Waits for locked rows.';
+COMMENT ON FUNCTION _discard_expired IS 'Discards those of these jobs that have not started by their expires_at, and returns their ids.';
 
 CREATE FUNCTION _rescue_jobs(ids uuid[], max_crashes integer)
     RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, error text, state text)
     LANGUAGE plpgsql VOLATILE
-    SET plan_cache_mode = force_custom_plan
 AS $$
 -- Which of its jobs a dead runner had started is not known. So the first crash uses up no attempt. A crash as a suspect
 -- does, but not the last one: the neighbour of a job that kills its process is innocent. From the second crash on a job
@@ -294,15 +259,11 @@ BEGIN
         )
         WHERE j.id = ANY (_rescue_jobs.ids)
         RETURNING
-            j.id, j.kind, j.queue, j.state, j.unique_yielded, j.awaited AND j.finalized_at IS NOT NULL AS is_awaited,
+            j.id, j.kind, j.queue, j.state,
             (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
     ),
     settled AS MATERIALIZED (
-        SELECT
-            _take_claims(array_agg(r.id) FILTER (WHERE r.unique_yielded)) AS discarded,
-            CASE WHEN bool_or(r.is_awaited) THEN _wake_releaser() END
-        FROM rescued AS r
-        HAVING count(*) > 0
+        SELECT _settle(array_agg(r.id)) AS discarded FROM rescued AS r HAVING count(*) > 0
     )
     SELECT
         r.id, r.kind::text, r.queue::text, r.attempt, r.error,

@@ -1,34 +1,5 @@
 -- Deleting old jobs, and what else is kept for a time only.
 
-CREATE FUNCTION _prune_bounds(keep_completed interval, keep_cancelled interval, keep_discarded interval)
-    RETURNS TABLE (young_from uuid, young_to uuid, shortest bigint, settings text)
-    LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-SELECT
-    id_at(clock_timestamp() - least(keep_completed, keep_cancelled, keep_discarded, k.shortest)),
-    id_at(clock_timestamp() + interval '10 minutes'),
-    (extract(epoch FROM least(keep_completed, keep_cancelled, keep_discarded, k.shortest)) * 1000)::bigint,
-    k.settings
-FROM (
-    SELECT
-        -- A retention can be as long as an interval, and the difference must stay a valid time.
-        min(CASE WHEN s.keep > interval '1000 years' THEN interval '1000 years' ELSE s.keep END) AS shortest,
-        coalesce(
-            string_agg(
-                concat_ws(' ', q.name, 'completed', q.keep_completed, 'cancelled', q.keep_cancelled, 'discarded', q.keep_discarded),
-                ', ' ORDER BY q.name
-            ),
-            ''
-        ) AS settings
-    FROM queue AS q
-    CROSS JOIN LATERAL (SELECT least(q.keep_completed, q.keep_cancelled, q.keep_discarded) AS keep) AS s
-    WHERE coalesce(q.keep_completed, q.keep_cancelled, q.keep_discarded) IS NOT NULL
-) AS k
-$$;
-COMMENT ON FUNCTION _prune_bounds IS
-    'The bounds of a round of pruning, for this retention of queues that set none (null: for ever). young_from, young_to: the ids of jobs younger than the shortest retention. An id of more than ten minutes ahead counts as old. young_from null: no job is deleted. shortest: the shortest retention in milliseconds. settings: all retentions, in which a caller notices a change.';
-
 CREATE TABLE prune_range (
     ahead boolean NOT NULL,
     after_id uuid NOT NULL,
@@ -38,12 +9,10 @@ CREATE TABLE prune_range (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE prune_range IS
     'Ranges of job ids, and when the pruner reads each again. So a table full of jobs that wait, run or are retained costs one visit to each range, not one a round. Without rows the pruner reads all jobs.';
-COMMENT ON COLUMN prune_range.ahead IS
-    'Whether the range is of ids beyond those of young jobs: ids from clients whose clocks are ahead, or that follow no clock.';
+COMMENT ON COLUMN prune_range.ahead IS 'Whether its ids are beyond those of young jobs: from clocks that are ahead, or from no clock.';
 COMMENT ON COLUMN prune_range.after_id IS 'The range is of the ids after this one, up to after_id of the next range.';
 COMMENT ON COLUMN prune_range.due_at IS 'When a job of the range can be deleted, at the earliest.';
 COMMENT ON COLUMN prune_range.jobs IS 'How many jobs the last visit left in the range.';
-COMMENT ON CONSTRAINT prune_range_pkey ON prune_range IS 'One row per range.';
 
 CREATE FUNCTION _prune_jobs(
     after_id uuid,
@@ -62,8 +31,6 @@ CREATE FUNCTION _prune_jobs(
     OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
 -- Ids follow time, so the primary key serves and no index on finalized_at is needed. A job whose claim has a deadline is
 -- kept until then: its row is the claim, so deleting it early would end the claim early.
@@ -180,7 +147,6 @@ DECLARE
     ];
     visits integer := coalesce((state ->> 'visits')::integer, 50);
     has_failed boolean := state ? 'failed';
-    retention text;
     bounds record;
     due record;
     place jsonb;
@@ -191,15 +157,27 @@ BEGIN
     changed := 0;
     next_in := 0;
     warnings := '[]';
-    SELECT b.* INTO bounds FROM _prune_bounds(keep[1], keep[2], keep[3]) AS b;
-    retention := md5(keep::text || bounds.settings);
-    IF state ->> 'retention' IS DISTINCT FROM retention THEN
+    -- An id of more than ten minutes ahead counts as old. A young_from of null: no job is deleted.
+    SELECT
+        id_at(began - k.shortest) AS young_from, id_at(began + interval '10 minutes') AS young_to, extract(epoch FROM k.shortest) AS shortest,
+        md5(keep::text || k.of_queues) AS retention
+    INTO bounds
+    FROM (
+        SELECT
+            -- A retention can be as long as an interval, and the difference must stay a valid time.
+            least(keep[1], keep[2], keep[3], min(least(s.own, interval '1000 years'))) AS shortest,
+            coalesce(string_agg(q.name || (q.keep_completed, q.keep_cancelled, q.keep_discarded)::text, ', ' ORDER BY q.name), '') AS of_queues
+        FROM queue AS q
+        CROSS JOIN LATERAL (SELECT least(q.keep_completed, q.keep_cancelled, q.keep_discarded) AS own) AS s
+        WHERE s.own IS NOT NULL
+    ) AS k;
+    IF state ->> 'retention' IS DISTINCT FROM bounds.retention THEN
         UPDATE prune_range AS r SET due_at = began;
         INSERT INTO prune_range AS r (ahead, after_id, due_at, jobs)
         SELECT a.ahead, '00000000-0000-0000-0000-000000000000', began, 0
         FROM (VALUES (false), (true)) AS a (ahead)
         ON CONFLICT ON CONSTRAINT prune_range_pkey DO NOTHING;
-        state := state || jsonb_build_object('retention', retention);
+        state := state || jsonb_build_object('retention', bounds.retention);
     END IF;
     LOOP
         SELECT
@@ -237,7 +215,7 @@ BEGIN
                 ELSE least(due.upto, bounds.young_from)
             END,
             -- A job that is not final is read again when it may be deleted, and after 20 rounds at the earliest.
-            largest, keep[1], keep[2], keep[3], make_interval(secs => greatest(bounds.shortest, 20 * longest) / 1000.0), state
+            largest, keep[1], keep[2], keep[3], make_interval(secs => greatest(bounds.shortest, longest / 50.0)::double precision), state
         ) AS p;
         changed := changed + visit.pruned;
         warnings := warnings || visit.warnings;

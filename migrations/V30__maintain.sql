@@ -23,7 +23,15 @@ AS $$
 BEGIN
     CASE service COLLATE "C"
         WHEN 'promoter' THEN
-            ids := _promote_jobs(locked);
+            WITH promoted AS (
+                UPDATE job AS j
+                SET state = 'available',
+                    unique_yielded = j.unique_yielded OR _enters_claim(j.unique_states, j.state, 'available')
+                WHERE j.id = ANY (locked)
+                RETURNING j.id
+            )
+            SELECT array_agg(p.id) INTO ids FROM promoted AS p;
+            PERFORM _settle(ids);
         WHEN 'expirer' THEN
             ids := _discard_expired(locked);
             jobs := (
@@ -51,8 +59,7 @@ BEGIN
     jobs := coalesce(jobs, '[]');
 END
 $$;
-COMMENT ON FUNCTION _change_batch IS
-    'What a maintenance service does with jobs that the caller has locked. ids: the changed jobs. jobs: what a runner''s events tell of them.';
+COMMENT ON FUNCTION _change_batch IS 'What a maintenance service does with locked jobs. ids: the changed ones. jobs: what their events tell.';
 
 CREATE FUNCTION _run_batch(
     service text,
@@ -248,7 +255,8 @@ BEGIN
             );
             state := state || jsonb_build_object('check_at', check_at, 'checked', checked.last_child);
         END IF;
-        is_awaited := _has_open_edge();
+        -- The first entry of the index. The planner may read the table for EXISTS, and the closed edges with it.
+        is_awaited := (SELECT e.child FROM job_parent AS e WHERE _is_open_edge(e.outcome) ORDER BY e.child LIMIT 1) IS NOT NULL;
         next_in := least(
             CASE
                 WHEN may_sleep THEN CASE WHEN is_awaited THEN 1000 ELSE 5000 END
@@ -275,8 +283,6 @@ CREATE FUNCTION _run_service(
     OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
@@ -347,9 +353,7 @@ CREATE FUNCTION maintain(worker text DEFAULT NULL)
     RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, expired bigint, next_in interval)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
     SET lock_timeout = '1s'
-    SET jit = off
 AS $$
 DECLARE
     holder_name CONSTANT text := left(coalesce(maintain.worker, 'maintain()'), 128);
@@ -418,4 +422,3 @@ END
 $$;
 COMMENT ON FUNCTION maintain IS
     'For remote workers: promotes due jobs, discards expired ones, rescues lost ones, releases those whose parents have ended, and prunes old ones. Skips a service whose lease another has. Call it in a transaction of its own, and again after next_in, 20 ms to 1 s. worker: who gets the leases. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
-REVOKE EXECUTE ON FUNCTION maintain FROM PUBLIC;

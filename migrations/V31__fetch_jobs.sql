@@ -13,27 +13,19 @@ CREATE FUNCTION _check_reserve(reserve interval) RETURNS boolean
 COMMENT ON FUNCTION _check_reserve IS 'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
 
 CREATE FUNCTION _check_fetch(queues text[], worker text, count integer, kinds text[], reserve interval) RETURNS boolean
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    queue_name text;
-BEGIN
-    IF coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
-        RETURN _refuse(format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0)));
-    END IF;
-    FOREACH queue_name IN ARRAY queues LOOP
-        PERFORM _queue_may_be(queue_name);
-    END LOOP;
-    IF coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
-        RETURN _refuse(format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null')));
-    ELSIF (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
-        RETURN _refuse(format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null')));
-    ELSIF kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
-        RETURN _refuse('invalid kinds: must be null, for any kind, or an array of names');
-    END IF;
-    RETURN _check_reserve(reserve);
-END
-$$;
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
+            _refuse(format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0)))
+        WHEN NOT (SELECT bool_and(_queue_may_be(q.name)) FROM unnest(queues) AS q (name)) THEN false
+        WHEN coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
+            _refuse(format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null')))
+        WHEN (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
+            _refuse(format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null')))
+        WHEN kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
+            _refuse('invalid kinds: must be null, for any kind, or an array of names')
+        ELSE _check_reserve(reserve)
+    END;
 COMMENT ON FUNCTION _check_fetch IS 'Raises error 22023 if an argument of fetch_jobs is invalid.';
 
 CREATE FUNCTION _keep_alive(workers uuid[], reserve interval) RETURNS void
@@ -53,12 +45,10 @@ BEGIN
     ));
 END
 $$;
-COMMENT ON FUNCTION _keep_alive IS
-    'Extends the leases of remote workers to twice the reservation, if less than one and a half reservations are left.';
+COMMENT ON FUNCTION _keep_alive IS 'Extends leases of remote workers to two reservations, if less than one and a half are left.';
 
 CREATE FUNCTION _enter_worker(worker text, queues text[], kinds text[], reserve interval) RETURNS runner
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     all_queues CONSTANT text[] := ARRAY(SELECT DISTINCT q.name COLLATE "C" FROM unnest(queues) AS q (name) ORDER BY 1);
@@ -82,8 +72,7 @@ BEGIN
     RETURN entered;
 END
 $$;
-COMMENT ON FUNCTION _enter_worker IS
-    'The row of a remote worker. Inserts the row if there is none, and extends its lease. The id of the row is made from name, queues and kinds.';
+COMMENT ON FUNCTION _enter_worker IS 'The row of a remote worker, whose id is made from name, queues and kinds. Inserts it or extends its lease.';
 
 CREATE FUNCTION _fetch_queue(
     worker_id uuid, wanted jsonb, kinds text[], reserve interval, OUT ids uuid[], OUT facts jsonb
@@ -126,8 +115,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _fetch_queue IS
-    'Starts the next jobs of one queue for a remote worker, as _fetch_jobs does. Sets the jobs aside that cannot be started, and goes on. ids: the jobs. Null: none.';
+COMMENT ON FUNCTION _fetch_queue IS 'Starts the next jobs of one queue for a remote worker. Sets aside those that cannot be started.';
 
 CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE
@@ -182,10 +170,6 @@ CREATE FUNCTION fetch_jobs(
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     entered runner;
@@ -224,4 +208,3 @@ END
 $$;
 COMMENT ON FUNCTION fetch_jobs IS
     'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first. worker: the name of the process. reserve: how long the jobs are its own, unless extend_jobs extends it. listens: if no job comes, the next insert notifies. Pass run to every later call. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
-REVOKE EXECUTE ON FUNCTION fetch_jobs FROM PUBLIC;

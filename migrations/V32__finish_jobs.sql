@@ -1,31 +1,21 @@
 -- Running jobs of remote workers: extended, ended, given back.
 
 CREATE FUNCTION _check_runs(ids uuid[], runs integer[], lengths integer[]) RETURNS boolean
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    length integer;
-BEGIN
-    IF ids IS NULL OR runs IS NULL OR cardinality(ids) <> cardinality(runs) THEN
-        RETURN _refuse(format(
+    LANGUAGE sql STABLE
+    RETURN CASE
+        WHEN (cardinality(ids) = cardinality(runs)) IS NOT TRUE THEN _refuse(format(
             'invalid ids and runs: must be two arrays of one length: %s and %s',
             coalesce(cardinality(ids)::text, 'null'), coalesce(cardinality(runs)::text, 'null')
-        ));
-    ELSIF array_position(ids, NULL) IS NOT NULL OR array_position(runs, NULL) IS NOT NULL THEN
-        RETURN _refuse('invalid ids and runs: must not hold null');
-    END IF;
-    FOREACH length IN ARRAY lengths LOOP
-        IF cardinality(ids) <> length THEN
-            RETURN _refuse(format(
-                'invalid arguments: each array must be null or as long as ids, which has %s: %s', cardinality(ids), length
-            ));
-        END IF;
-    END LOOP;
-    RETURN true;
-END
-$$;
-COMMENT ON FUNCTION _check_runs IS
-    'Raises error 22023 if ids and runs are not two arrays of one length without nulls, or if another array has another length. A length of null: that array is not given.';
+        ))
+        WHEN array_position(ids, NULL) IS NOT NULL OR array_position(runs, NULL) IS NOT NULL THEN
+            _refuse('invalid ids and runs: must not hold null')
+        WHEN cardinality(ids) <> ANY (lengths) THEN _refuse(format(
+            'invalid arguments: each array must be null or as long as ids, which has %s: %s', cardinality(ids),
+            (SELECT l.length FROM unnest(lengths) AS l (length) WHERE l.length <> cardinality(ids) LIMIT 1)
+        ))
+        ELSE true
+    END;
+COMMENT ON FUNCTION _check_runs IS 'Raises error 22023 unless ids and runs, without nulls, and all given arrays have one length.';
 
 CREATE FUNCTION _read_values(member text, texts text[], INOUT not_stored text[], OUT read jsonb[])
     LANGUAGE plpgsql STABLE
@@ -79,18 +69,13 @@ BEGIN
     WHERE j.id = c.id;
 END
 $$;
-COMMENT ON FUNCTION _count_as_late IS
-    'Takes back the crash of runs whose reservation ended, and whose worker speaks of them afterwards: the worker is alive. A discarded job stays discarded.';
+COMMENT ON FUNCTION _count_as_late IS 'Takes back the crash of runs whose reservation ended, since their worker speaks of them: it is alive.';
 
 CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz, not_stored text)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     workers uuid[];
@@ -139,12 +124,10 @@ END
 $$;
 COMMENT ON FUNCTION extend_jobs IS
     'For remote workers: reserves running jobs for this time from now on, and stores their progress, texts of JSON. held: whether the job is still the worker''s. If not, its result will not count. state null: it was deleted. not_stored: why the progress was dropped. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
-REVOKE EXECUTE ON FUNCTION extend_jobs FROM PUBLIC;
 
 CREATE FUNCTION stop_worker(worker text) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     removed integer;
@@ -161,11 +144,9 @@ END
 $$;
 COMMENT ON FUNCTION stop_worker IS
     'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
-REVOKE EXECUTE ON FUNCTION stop_worker FROM PUBLIC;
 
 CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- Sessions of one worker report in turn. Their reports within two seconds count in one span of time, so that no span is
 -- too short to tell a rate.
@@ -195,12 +176,10 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION _store_counts IS
-    'Adds results to the counts of a remote worker (runner.completed, failed, lately). Returns false if there is no such row, or if another transaction has it locked.';
+COMMENT ON FUNCTION _store_counts IS 'Adds results to the counts of a remote worker''s row. Returns false if it is missing or locked.';
 
 CREATE FUNCTION _count_results(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 -- The session keeps its counts, and writes them every five seconds: a write for each result would leave a dead row
 -- version for each while an old transaction is open. Counts that a session has not written at its end are lost.
@@ -235,8 +214,7 @@ BEGIN
     RETURN is_stored;
 END
 $$;
-COMMENT ON FUNCTION _count_results IS
-    'Counts results of a remote worker. The counts are kept in the session and stored in the worker''s row every five seconds. Returns whether a row was written.';
+COMMENT ON FUNCTION _count_results IS 'Counts results of a remote worker, in the session, and in its row every five seconds.';
 
 CREATE FUNCTION _check_error_details(details jsonb) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -260,8 +238,7 @@ BEGIN
     RETURN problem IS NULL OR _refuse(problem);
 END
 $$;
-COMMENT ON FUNCTION _check_error_details IS
-    'Raises error 22023 if the object cannot be an element of the error_details of finish_jobs.';
+COMMENT ON FUNCTION _check_error_details IS 'Raises error 22023 if the object cannot be one of the error_details of finish_jobs.';
 
 CREATE TYPE running_times AS (
     id uuid,
@@ -271,26 +248,6 @@ CREATE TYPE running_times AS (
     queue text COLLATE "C"
 );
 COMMENT ON TYPE running_times IS 'How long a running job waited, and how long it has run.';
-
-CREATE FUNCTION _locked_runs(INOUT ids uuid[])
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    -- A heartbeat has a row for a moment only.
-    FOR round IN 1..10 LOOP
-        PERFORM pg_sleep(0.01) WHERE round > 1;
-        WITH free AS MATERIALIZED (
-            SELECT j.id FROM job AS j WHERE j.id = ANY (ids) FOR NO KEY UPDATE SKIP LOCKED
-        )
-        SELECT coalesce(array_agg(i.id), '{}')
-        INTO ids
-        FROM (SELECT u.id FROM unnest(ids) AS u (id) EXCEPT SELECT f.id FROM free AS f) AS i;
-        EXIT WHEN ids = '{}';
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION _locked_runs IS
-    'Those of these jobs that another transaction has locked, and goes on to lock for 0.1 seconds. Locks the others.';
 
 CREATE FUNCTION finish_jobs(
     ids uuid[],
@@ -306,11 +263,7 @@ CREATE FUNCTION finish_jobs(
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
-    -- For a row that is locked after _locked_runs has looked.
+    -- For a row that is locked after the look at the locks.
     SET lock_timeout = '1s'
 AS $$
 DECLARE
@@ -346,7 +299,17 @@ BEGIN
     END;
     times := _running_times(finish_jobs.ids);
     -- No row tells beforehand: each has the lock of the fetch or heartbeat that wrote it, which has ended.
-    locked_ids := _locked_runs(ARRAY(SELECT t.id FROM unnest(times) AS t));
+    locked_ids := ARRAY(SELECT t.id FROM unnest(times) AS t);
+    -- A heartbeat has a row for a moment only.
+    FOR round IN 1..10 LOOP
+        PERFORM pg_sleep(0.01) WHERE round > 1;
+        WITH free AS MATERIALIZED (
+            SELECT j.id FROM job AS j WHERE j.id = ANY (locked_ids) FOR NO KEY UPDATE SKIP LOCKED
+        )
+        SELECT coalesce(array_agg(l.id), '{}') INTO locked_ids
+        FROM (SELECT u.id FROM unnest(locked_ids) AS u (id) EXCEPT SELECT f.id FROM free AS f) AS l;
+        EXIT WHEN locked_ids = '{}';
+    END LOOP;
     SELECT
         array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
         array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,
@@ -420,12 +383,6 @@ END
 $$;
 COMMENT ON FUNCTION finish_jobs IS
     'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send it again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
-REVOKE EXECUTE ON FUNCTION finish_jobs FROM PUBLIC;
-
-CREATE FUNCTION _each(outcome text, ids uuid[]) RETURNS text[]
-    LANGUAGE sql IMMUTABLE
-    RETURN array_fill(outcome, ARRAY[coalesce(cardinality(ids), 0)]);
-COMMENT ON FUNCTION _each IS 'The same outcome for each of these jobs, as an array for finish_jobs.';
 
 CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
@@ -434,11 +391,9 @@ CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs text[] DEFAULT
     ROWS 10
 BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
-    FROM finish_jobs(ids, runs, _each('complete', ids), outputs => outputs) AS e;
+    FROM finish_jobs(ids, runs, array_fill('complete'::text, ARRAY[coalesce(cardinality(ids), 0)]), outputs => outputs) AS e;
 END;
-COMMENT ON FUNCTION complete_jobs IS
-    'For remote workers: completes runs, each with an output or without one. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION complete_jobs FROM PUBLIC;
+COMMENT ON FUNCTION complete_jobs IS 'For remote workers: completes runs, with or without outputs. Otherwise as finish_jobs.';
 
 CREATE FUNCTION fail_jobs(
     ids uuid[],
@@ -454,12 +409,11 @@ CREATE FUNCTION fail_jobs(
 BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
     FROM finish_jobs(
-        ids, runs, _each('retry', ids), delays => delays, errors => errors, error_details => error_details
+        ids, runs, array_fill('retry'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays => delays, errors => errors, error_details => error_details
     ) AS e;
 END;
 COMMENT ON FUNCTION fail_jobs IS
     'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION fail_jobs FROM PUBLIC;
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
@@ -468,11 +422,9 @@ CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
     ROWS 10
 BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
-    FROM finish_jobs(ids, runs, _each('snooze', ids), delays => delays) AS e;
+    FROM finish_jobs(ids, runs, array_fill('snooze'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays => delays) AS e;
 END;
-COMMENT ON FUNCTION snooze_jobs IS
-    'For remote workers: makes jobs wait for the delays. The attempt is not used up. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION snooze_jobs FROM PUBLIC;
+COMMENT ON FUNCTION snooze_jobs IS 'For remote workers: makes jobs wait, without using up an attempt. Otherwise as finish_jobs.';
 
 CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
@@ -481,8 +433,6 @@ CREATE FUNCTION give_back_jobs(ids uuid[], runs integer[])
     ROWS 10
 BEGIN ATOMIC
     SELECT e.id, e.run, e.counted, e.state, e.locked, e.not_stored
-    FROM finish_jobs(ids, runs, _each('give_back', ids)) AS e;
+    FROM finish_jobs(ids, runs, array_fill('give_back'::text, ARRAY[coalesce(cardinality(ids), 0)])) AS e;
 END;
-COMMENT ON FUNCTION give_back_jobs IS
-    'For remote workers that stop: returns jobs that they have not started to their places in the queue. The attempt is not used up. Otherwise as finish_jobs.';
-REVOKE EXECUTE ON FUNCTION give_back_jobs FROM PUBLIC;
+COMMENT ON FUNCTION give_back_jobs IS 'For remote workers: returns jobs that they have not started to their places. Otherwise as finish_jobs.';

@@ -15,14 +15,11 @@ BEGIN
         MESSAGE = coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem;
 END
 $$;
-COMMENT ON FUNCTION _refuse_after IS
-    'Raises error 22023 for the parents of a job. place: the position of the job in its batch, counted from 1. Null: the job is not in a batch.';
+COMMENT ON FUNCTION _refuse_after IS 'Raises error 22023 for the parents of a job. place: its place in the batch, from 1. Null: no batch.';
 
 CREATE FUNCTION _check_parents(parents uuid[], children integer[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     missing record;
@@ -49,13 +46,10 @@ END
 $$;
 COMMENT ON FUNCTION _check_parents IS
     'Locks the jobs parents against deletion until the transaction ends. Error 23503 if there is no job with one of these ids. children: for each parent the place of its child, which the error names. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _check_parents FROM PUBLIC;
 
 CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[], fresh uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
 BEGIN
     -- A child can name a parent twice, also by two duplicates of one holder. Then the stricter condition counts.
@@ -83,7 +77,6 @@ END
 $$;
 COMMENT ON FUNCTION _add_parents IS
     'Inserts edges from children, which the transaction has inserted, to parents, with conditions. fresh: the jobs that the transaction has just inserted, which no other transaction can see. Runs with the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
-REVOKE EXECUTE ON FUNCTION _add_parents FROM PUBLIC;
 
 CREATE FUNCTION _insert_graph(
     jobs new_job[],
@@ -95,8 +88,6 @@ CREATE FUNCTION _insert_graph(
     conditions text[]
 ) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan
 AS $$
 DECLARE
     -- Jobs that exist before the insert. An insert that is sent again adds no parent.
@@ -221,8 +212,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _read_parents IS
-    'The parents that an object of insert_jobs names, each with its place in the batch or its id. Error 22023 names the invalid member.';
+COMMENT ON FUNCTION _read_parents IS 'The parents that an object of insert_jobs names: places in the batch or ids. Error 22023: an invalid member.';
 
 CREATE FUNCTION _insert_after(
     given new_job, max_wait interval, pending boolean, after uuid[], after_final uuid[], after_failed uuid[]
@@ -251,5 +241,4 @@ BEGIN
     RETURN answers[1];
 END
 $$;
-COMMENT ON FUNCTION _insert_after IS
-    'Inserts a job with the parents after, after_final and after_failed, as insert_job describes.';
+COMMENT ON FUNCTION _insert_after IS 'Inserts a job with the parents after, after_final and after_failed of insert_job.';

@@ -212,8 +212,7 @@ CREATE FUNCTION _ancestors_of(ids uuid[], only_open boolean) RETURNS uuid[]
         )
         SELECT b.id FROM before AS b
     );
-COMMENT ON FUNCTION _ancestors_of IS
-    'These jobs and all jobs that they run after, directly or through other jobs. only_open: only those that they still wait for.';
+COMMENT ON FUNCTION _ancestors_of IS 'These jobs and all that they run after, directly or not. only_open: only those that they wait for.';
 
 CREATE FUNCTION _move_children(parent uuid, most integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -368,10 +367,6 @@ CREATE FUNCTION _release_step(
     OUT cancelled integer
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     rest integer := most;
@@ -424,10 +419,6 @@ COMMENT ON FUNCTION _release_step IS
 
 CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer, OUT last_child uuid, OUT mended bigint)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     children uuid[];
@@ -475,21 +466,3 @@ END
 $$;
 COMMENT ON FUNCTION _check_edges IS
     'Checks the edges of up to most children after after_child, which changes by hand and deletions at completion can harm. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. last_child: the last one. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';
-
-CREATE FUNCTION _needed_parents(ids uuid[]) RETURNS uuid[]
-    LANGUAGE sql STABLE
-    RETURN ARRAY(
-        SELECT p.id
-        FROM unnest(ids) AS p (id)
-        WHERE (
-            SELECT e.child
-            FROM job_parent AS e
-            CROSS JOIN LATERAL (
-                SELECT j.id FROM job AS j WHERE j.id = e.child AND j.finalized_at IS NULL LIMIT 1
-            ) AS c
-            WHERE e.parent = p.id
-            LIMIT 1
-        ) IS NOT NULL
-    );
-COMMENT ON FUNCTION _needed_parents IS
-    'The jobs among ids that have a child that is not final. The pruner keeps them, with their outputs, for that child.';

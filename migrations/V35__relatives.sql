@@ -28,8 +28,7 @@ BEGIN ATOMIC
     INNER JOIN job AS c ON c.id = e.child
     ORDER BY e.child;
 END;
-COMMENT ON FUNCTION children_of IS
-    'Up to most jobs that run after the job id, in the order of their ids. most null: all of them. condition, outcome: as parents_of.';
+COMMENT ON FUNCTION children_of IS 'Up to most jobs (null: all) that run after the job id, by their ids. Otherwise as parents_of.';
 
 CREATE FUNCTION descendants_of(ids uuid[]) RETURNS SETOF uuid
     LANGUAGE sql STABLE
@@ -115,22 +114,3 @@ COMMENT ON COLUMN waiting_child.parent IS 'The job that it waits for.';
 COMMENT ON COLUMN waiting_child.parent_kind IS 'The kind of that job. Null: it is deleted.';
 COMMENT ON COLUMN waiting_child.parent_queue IS 'The queue of that job.';
 COMMENT ON COLUMN waiting_child.parent_state IS 'The state of that job now.';
-
--- A column of a view of jobs or queues that has no comment so far means the column of job or queue that it shows.
-DO $$
-DECLARE
-    shown record;
-BEGIN
-    FOR shown IN
-        SELECT v.relname AS view, a.attname AS name, coalesce(
-            (SELECT col_description(j.attrelid, j.attnum) FROM pg_attribute AS j WHERE j.attrelid = 'job'::regclass AND j.attname = a.attname),
-            (SELECT col_description(q.attrelid, q.attnum) FROM pg_attribute AS q WHERE q.attrelid = 'queue'::regclass AND q.attname = a.attname)
-        ) AS meaning
-        FROM pg_class AS v
-        INNER JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
-        WHERE v.relnamespace = quote_ident(current_schema())::regnamespace AND v.relkind = 'v' AND col_description(v.oid, a.attnum) IS NULL
-    LOOP
-        EXECUTE format('COMMENT ON COLUMN %I.%I IS %L', shown.view, shown.name, shown.meaning);
-    END LOOP;
-END
-$$;

@@ -54,7 +54,6 @@ COMMENT ON FUNCTION place_is_copy IS
 
 CREATE FUNCTION place_of(value text) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     hashed CONSTANT text[] := (SELECT p.hashed FROM place AS p);
@@ -75,7 +74,6 @@ COMMENT ON FUNCTION place_of IS
 
 CREATE FUNCTION _place_value(way text, unique_key text, group_key text, args jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     name text;
@@ -123,13 +121,11 @@ BEGIN
         TABLE = 'job';
 END
 $$;
-COMMENT ON FUNCTION _raise_wrong_place IS
-    'Raises error UQ004: by its way, as kind.place, a job belongs to the place wanted. The DETAIL is {"kind", "wanted", "found"}.';
+COMMENT ON FUNCTION _raise_wrong_place IS 'Raises error UQ004: by its way a job belongs to the place wanted. The DETAIL names kind, wanted, found.';
 
 CREATE FUNCTION _refuse_misplaced() RETURNS trigger
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     misplaced record;
@@ -148,13 +144,10 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _refuse_misplaced IS
-    'Raises error UQ004 if an insert has a job that by the way of its registered kind belongs to another place. Runs with the rights of the schema''s owner.';
-REVOKE EXECUTE ON FUNCTION _refuse_misplaced FROM PUBLIC;
+COMMENT ON FUNCTION _refuse_misplaced IS 'Raises error UQ004 if an insert has a job that by its kind''s way belongs to another place.';
 
 CREATE FUNCTION name_place(name text, hashed text[] DEFAULT NULL, adopt boolean DEFAULT false) RETURNS place
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 #variable_conflict use_variable
 DECLARE
@@ -205,7 +198,6 @@ COMMENT ON FUNCTION name_place IS
 
 CREATE FUNCTION leave_tombstone(moved_to text) RETURNS void
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     SET lock_timeout = '10s'
 AS $$
 DECLARE

@@ -49,7 +49,6 @@ COMMENT ON COLUMN history.kind IS 'The kind. Empty: all kinds.';
 COMMENT ON COLUMN history.queue IS 'The queue. Empty: all queues.';
 COMMENT ON COLUMN history.waits IS 'How long ended runs had waited from when their job was due: a histogram with the bounds of _history_bounds. Zeros at the end are left out.';
 COMMENT ON COLUMN history.runs IS 'How long ended runs took: a histogram as waits.';
-COMMENT ON CONSTRAINT history_pkey ON history IS 'One row per kind and queue in each minute, hour and day. Serves the history of one kind or one queue.';
 
 CREATE INDEX history_at ON history (span, at);
 COMMENT ON INDEX history_at IS 'Serves the comparison of all kinds or queues in a time, and the pruner.';
@@ -68,17 +67,6 @@ CREATE TABLE history_total (
     CONSTRAINT history_total_pkey PRIMARY KEY (queue)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE history_total IS 'The counts of events of the jobs of each queue since it was first used. The counts only grow, as a metrics system needs them. The row of a queue is deleted when the queue is removed, and after 91 days without an event.';
-COMMENT ON COLUMN history_total.inserted IS 'As history.inserted.';
-COMMENT ON COLUMN history_total.duplicates IS 'As history.duplicates.';
-COMMENT ON COLUMN history_total.completed IS 'As history.completed.';
-COMMENT ON COLUMN history_total.failed IS 'As history.failed.';
-COMMENT ON COLUMN history_total.discarded IS 'As history.discarded.';
-COMMENT ON COLUMN history_total.wait_seconds IS 'As history.wait_seconds.';
-COMMENT ON COLUMN history_total.run_seconds IS 'As history.run_seconds.';
-COMMENT ON COLUMN history_total.queue IS 'The queue.';
-COMMENT ON COLUMN history_total.waits IS 'As history.waits.';
-COMMENT ON COLUMN history_total.runs IS 'As history.runs.';
-COMMENT ON CONSTRAINT history_total_pkey ON history_total IS 'One row per queue.';
 
 CREATE TABLE history_writer (
     id uuid NOT NULL,
@@ -86,12 +74,10 @@ CREATE TABLE history_writer (
     written_at timestamptz NOT NULL,
     CONSTRAINT history_writer_pkey PRIMARY KEY (id)
 );
-COMMENT ON TABLE history_writer IS
-    'The last batch of counts of each process that writes history. A batch that is sent again after a lost answer is not counted twice.';
+COMMENT ON TABLE history_writer IS 'The last batch of counts of each process, so that a batch that is sent twice counts once.';
 COMMENT ON COLUMN history_writer.id IS 'The id of the process, made when its client was made.';
 COMMENT ON COLUMN history_writer.batch IS 'The number of the last batch.';
 COMMENT ON COLUMN history_writer.written_at IS 'When it was written. The row is deleted a week later.';
-COMMENT ON CONSTRAINT history_writer_pkey ON history_writer IS 'One row per process.';
 
 CREATE UNLOGGED TABLE history_tally (
     at timestamptz NOT NULL,
@@ -104,15 +90,9 @@ CREATE UNLOGGED TABLE history_tally (
     waits double precision[] NOT NULL,
     runs double precision[] NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = off);
-COMMENT ON TABLE history_tally IS
-    'Counts of calls in SQL that are not in history yet. The pruner adds them up. The table is unlogged: a crash of the server empties it.';
+COMMENT ON TABLE history_tally IS 'Counts of calls in SQL that the pruner has not added to history. A crash of the server empties it.';
 COMMENT ON COLUMN history_tally.at IS 'When the call was made.';
-COMMENT ON COLUMN history_tally.inserted IS 'The number of inserted jobs.';
-COMMENT ON COLUMN history_tally.completed IS 'The number of completed runs.';
 COMMENT ON COLUMN history_tally.failed IS 'The number of failed runs.';
-COMMENT ON COLUMN history_tally.discarded IS 'The number of discarded jobs.';
-COMMENT ON COLUMN history_tally.kind IS 'The kind.';
-COMMENT ON COLUMN history_tally.queue IS 'The queue.';
 COMMENT ON COLUMN history_tally.waits IS 'How long each run had waited, in seconds.';
 COMMENT ON COLUMN history_tally.runs IS 'How long each run took, in seconds.';
 
@@ -125,12 +105,10 @@ COMMENT ON TABLE deploy IS
     'When runners of a new version began to work: a runner that says its version started, no other live runner had that version, and the last row has another one. Rows are kept for 90 days.';
 COMMENT ON COLUMN deploy.at IS 'When the runner started.';
 COMMENT ON COLUMN deploy.version IS 'The version of the application, as the runner says it.';
-COMMENT ON CONSTRAINT deploy_pkey ON deploy IS 'One row per time.';
 
 CREATE FUNCTION _note_deploy(version text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     INSERT INTO deploy (at, version)
@@ -147,7 +125,6 @@ END
 $$;
 COMMENT ON FUNCTION _note_deploy(text) IS
     'Notes that runners of this version begin to work, unless a live runner has it or the last row of deploy does. Null: does nothing. Returns whether it was noted. A runner calls it before it enters its row.';
-REVOKE EXECUTE ON FUNCTION _note_deploy(text) FROM PUBLIC;
 
 CREATE FUNCTION _add_counts(one bigint[], other bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -166,7 +143,6 @@ COMMENT ON FUNCTION _add_counts(bigint[], bigint[]) IS 'The sum of two histogram
 
 CREATE FUNCTION _histogram(seconds double precision[]) RETURNS bigint[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 SELECT coalesce(array_agg(coalesce(c.times, 0) ORDER BY p.place), '{}')
 FROM (
@@ -181,41 +157,55 @@ RIGHT JOIN generate_series(
 $$;
 COMMENT ON FUNCTION _histogram(double precision[]) IS 'The histogram of these times, with the bounds of _history_bounds. Zeros at the end are left out.';
 
-CREATE FUNCTION _lock_history() RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('uniqueue.history'), to_regclass('history')::oid::integer);
-END
-$$;
-COMMENT ON FUNCTION _lock_history() IS
-    'Waits until no other transaction writes history. Two of them that write several days could deadlock. It delays no transaction that would not wait anyway: all of them write the row of the day.';
-
 CREATE FUNCTION _add_history(minute timestamptz, counts jsonb) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     written integer;
 BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT
+            c.kind, c.queue, coalesce(c.inserted, 0) AS inserted, coalesce(c.duplicates, 0) AS duplicates,
+            coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.discarded, 0) AS discarded,
+            coalesce(c.wait_seconds, 0) AS wait_seconds, coalesce(c.run_seconds, 0) AS run_seconds,
+            coalesce(c.waits[1:81], '{}') AS waits, coalesce(c.runs[1:81], '{}') AS runs
+        FROM jsonb_to_recordset(counts) AS c (
+            kind text, queue text, inserted bigint, duplicates bigint, completed bigint, failed bigint, discarded bigint,
+            wait_seconds double precision, run_seconds double precision, waits bigint[], runs bigint[]
+        )
+        WHERE octet_length(c.kind) <= 128 AND octet_length(c.queue) <= 128
+    ),
+    totalled AS (
+        INSERT INTO history_total AS t (
+            inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, queue, waits, runs
+        )
+        SELECT
+            g.inserted, g.duplicates, g.completed, g.failed, g.discarded, g.wait_seconds, g.run_seconds, g.queue, g.waits, g.runs
+        FROM given AS g
+        WHERE g.kind = '' AND g.queue <> ''
+        ON CONFLICT (queue) DO UPDATE SET
+            inserted = t.inserted + excluded.inserted,
+            duplicates = t.duplicates + excluded.duplicates,
+            completed = t.completed + excluded.completed,
+            failed = t.failed + excluded.failed,
+            discarded = t.discarded + excluded.discarded,
+            wait_seconds = t.wait_seconds + excluded.wait_seconds,
+            run_seconds = t.run_seconds + excluded.run_seconds,
+            waits = _add_counts(t.waits, excluded.waits),
+            runs = _add_counts(t.runs, excluded.runs)
+    )
     INSERT INTO history AS h (
         at, inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, span, kind, queue, waits, runs
     )
     SELECT
-        s.at, coalesce(c.inserted, 0), coalesce(c.duplicates, 0), coalesce(c.completed, 0), coalesce(c.failed, 0),
-        coalesce(c.discarded, 0), coalesce(c.wait_seconds, 0), coalesce(c.run_seconds, 0), s.span, c.kind, c.queue,
-        coalesce(c.waits[1:81], '{}'), coalesce(c.runs[1:81], '{}')
-    FROM jsonb_to_recordset(counts) AS c (
-        kind text, queue text, inserted bigint, duplicates bigint, completed bigint, failed bigint, discarded bigint,
-        wait_seconds double precision, run_seconds double precision, waits integer[], runs integer[]
-    )
+        s.at, g.inserted, g.duplicates, g.completed, g.failed, g.discarded, g.wait_seconds, g.run_seconds, s.span, g.kind,
+        g.queue, g.waits, g.runs
+    FROM given AS g
     CROSS JOIN LATERAL (VALUES
         ('minute', minute),
         ('hour', date_trunc('hour', minute, 'UTC')),
         ('day', date_trunc('day', minute, 'UTC'))
     ) AS s (span, at)
-    WHERE octet_length(c.kind) <= 128 AND octet_length(c.queue) <= 128
     ON CONFLICT (span, kind, queue, at) DO UPDATE SET
         inserted = h.inserted + excluded.inserted,
         duplicates = h.duplicates + excluded.duplicates,
@@ -227,45 +217,22 @@ BEGIN
         waits = _add_counts(h.waits::bigint[], excluded.waits::bigint[])::integer[],
         runs = _add_counts(h.runs::bigint[], excluded.runs::bigint[])::integer[];
     GET DIAGNOSTICS written = ROW_COUNT;
-    INSERT INTO history_total AS t (
-        inserted, duplicates, completed, failed, discarded, wait_seconds, run_seconds, queue, waits, runs
-    )
-    SELECT
-        coalesce(c.inserted, 0), coalesce(c.duplicates, 0), coalesce(c.completed, 0), coalesce(c.failed, 0),
-        coalesce(c.discarded, 0), coalesce(c.wait_seconds, 0), coalesce(c.run_seconds, 0), c.queue,
-        coalesce(c.waits[1:81], '{}'), coalesce(c.runs[1:81], '{}')
-    FROM jsonb_to_recordset(counts) AS c (
-        kind text, queue text, inserted bigint, duplicates bigint, completed bigint, failed bigint, discarded bigint,
-        wait_seconds double precision, run_seconds double precision, waits bigint[], runs bigint[]
-    )
-    WHERE c.kind = '' AND octet_length(c.queue) BETWEEN 1 AND 128
-    ON CONFLICT (queue) DO UPDATE SET
-        inserted = t.inserted + excluded.inserted,
-        duplicates = t.duplicates + excluded.duplicates,
-        completed = t.completed + excluded.completed,
-        failed = t.failed + excluded.failed,
-        discarded = t.discarded + excluded.discarded,
-        wait_seconds = t.wait_seconds + excluded.wait_seconds,
-        run_seconds = t.run_seconds + excluded.run_seconds,
-        waits = _add_counts(t.waits, excluded.waits),
-        runs = _add_counts(t.runs, excluded.runs);
     RETURN written;
 END
 $$;
 COMMENT ON FUNCTION _add_history(timestamptz, jsonb) IS
-    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. The caller has called _lock_history. Returns the number of written rows of history.';
+    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. The caller keeps other writers away. Returns the number of written rows of history.';
 
 CREATE FUNCTION _write_history(writer uuid, batch bigint, minutes jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET jit = off
 AS $$
 -- Runs with the rights of the schema's owner, so that the roles that insert and work need none on these tables.
 DECLARE
     given record;
 BEGIN
-    PERFORM _lock_history();
+    -- One writer at a time: two that write several days could deadlock. Both would wait anyway, for the row of the day.
+    PERFORM pg_advisory_xact_lock(hashtext('uniqueue.history'), to_regclass('history')::oid::integer);
     -- The fence: a batch that was committed before its answer was lost is sent again with its number.
     INSERT INTO history_writer AS w (id, batch, written_at)
     VALUES (writer, _write_history.batch, clock_timestamp())
@@ -288,11 +255,9 @@ END
 $$;
 COMMENT ON FUNCTION _write_history(uuid, bigint, jsonb) IS
     'Writes what a process counted. writer: its id. batch: a number that grows with each batch. minutes: an array of objects. age is how many seconds ago the middle of the counted time was, and counts is as for _add_history. The database''s clock decides which minute that is. Returns false if the batch was written before. A process of the library calls it once a minute if it counted anything.';
-REVOKE EXECUTE ON FUNCTION _write_history(uuid, bigint, jsonb) FROM PUBLIC;
 
 CREATE FUNCTION _running_times(ids uuid[]) RETURNS running_times[]
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     RETURN ARRAY(
@@ -319,8 +284,6 @@ COMMENT ON FUNCTION _running_times(uuid[]) IS 'The times of the running jobs amo
 
 CREATE FUNCTION _tally_runs(times running_times[], ended uuid[], states text[], failed uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     tallied integer;
@@ -341,14 +304,13 @@ COMMENT ON FUNCTION _tally_runs(running_times[], uuid[], text[], uuid[]) IS
 
 CREATE FUNCTION _fold_history(size integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    SET jit = off
 AS $$
 DECLARE
     given record;
     folded integer := 0;
 BEGIN
-    PERFORM _lock_history();
+    -- As in _write_history.
+    PERFORM pg_advisory_xact_lock(hashtext('uniqueue.history'), to_regclass('history')::oid::integer);
     -- The sums over kinds and queues are made here, as a process of the library makes them.
     FOR given IN
         WITH taken AS (
@@ -391,14 +353,11 @@ BEGIN
     RETURN folded;
 END
 $$;
-COMMENT ON FUNCTION _fold_history(integer) IS
-    'Adds up to size rows of history_tally to history, and deletes them. Returns their number.';
+COMMENT ON FUNCTION _fold_history IS 'Moves up to size rows of history_tally to history. Returns their number.';
 
 CREATE FUNCTION _tend_history(size integer DEFAULT 10000) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET jit = off
 AS $$
 DECLARE
     -- A constant, so that the index serves.
@@ -436,11 +395,9 @@ END
 $$;
 COMMENT ON FUNCTION _tend_history(integer) IS
     'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Deletes the totals of queues that have no day left. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
-REVOKE EXECUTE ON FUNCTION _tend_history(integer) FROM PUBLIC;
 
 CREATE FUNCTION _history_percentile(counts integer[], share double precision) RETURNS double precision
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     bounds CONSTANT double precision[] := _history_bounds();
@@ -482,14 +439,6 @@ WHERE h.kind <> '';
 COMMENT ON VIEW kind_history IS
     'The counts of events of jobs by queue and kind, in each minute of the last 7 days, each hour of the last 90 and each day of the last 91. A minute in which nothing happened has no row. The last two minutes are incomplete.';
 COMMENT ON COLUMN kind_history.span IS 'minute, hour or day. A query names one of them, because each event counts in all three.';
-COMMENT ON COLUMN kind_history.at IS 'The start of the minute, the hour or the day. A day begins at 00:00 UTC.';
-COMMENT ON COLUMN kind_history.queue IS 'The queue.';
-COMMENT ON COLUMN kind_history.kind IS 'The kind.';
-COMMENT ON COLUMN kind_history.inserted IS 'The number of inserted jobs, as history.inserted.';
-COMMENT ON COLUMN kind_history.duplicates IS 'The number of duplicates, as history.duplicates.';
-COMMENT ON COLUMN kind_history.completed IS 'The number of completed runs.';
-COMMENT ON COLUMN kind_history.failed IS 'The number of failed runs, as history.failed.';
-COMMENT ON COLUMN kind_history.discarded IS 'The number of discarded jobs, as history.discarded.';
 COMMENT ON COLUMN kind_history.wait_p50 IS 'How long half of the ended runs had waited at most, in seconds. Null: no run ended.';
 COMMENT ON COLUMN kind_history.wait_p95 IS 'How long 95 % of the ended runs had waited at most, in seconds.';
 COMMENT ON COLUMN kind_history.wait_p99 IS 'How long 99 % of the ended runs had waited at most, in seconds.';

@@ -25,7 +25,6 @@ COMMENT ON FUNCTION _in_seconds IS 'A length of time in seconds. A number stays 
 
 CREATE FUNCTION _thresholds(given jsonb DEFAULT '{}') RETURNS jsonb
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     defaults CONSTANT jsonb := '{
@@ -112,8 +111,7 @@ CREATE FUNCTION _jobs_text(jobs bigint, counted_to bigint DEFAULT NULL, estimate
         WHEN jobs > counted_to THEN 'more than ' || _counted(counted_to, 'job', 'jobs')
         ELSE _counted(jobs, 'job', 'jobs')
     END;
-COMMENT ON FUNCTION _jobs_text IS
-    'A number of jobs in words. Beyond counted_to, where counting stopped, the estimate stands in its place.';
+COMMENT ON FUNCTION _jobs_text IS 'A number of jobs in words. Beyond counted_to, where counting stopped, the estimate counts.';
 
 CREATE FUNCTION _plain_text(given text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -143,7 +141,6 @@ COMMENT ON FUNCTION _shell_word IS 'A text as one word of a shell.';
 
 CREATE FUNCTION _command(verb text, argument text) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT format(
     CASE
@@ -159,7 +156,6 @@ COMMENT ON FUNCTION _command IS 'A call of the command uniqueue for this schema,
 
 CREATE FUNCTION _call(verb text, VARIADIC arguments text[]) RETURNS text
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 SELECT format('SELECT * FROM %I.%s(%s);', current_schema(), verb, string_agg(a.argument, ', ' ORDER BY a.place))
 FROM unnest(arguments) WITH ORDINALITY AS a (argument, place)
@@ -177,11 +173,6 @@ COMMENT ON FUNCTION _checks IS 'The checks of diagnose. The function _find_queue
 
 CREATE FUNCTION _find(check_name text, thresholds jsonb DEFAULT '{}') RETURNS SETOF finding
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-    -- Each part of a check stops at a limit, and only an index scan stops there.
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 BEGIN
     RETURN QUERY EXECUTE format(
@@ -190,13 +181,11 @@ BEGIN
     ) USING _thresholds(thresholds);
 END
 $$;
-COMMENT ON FUNCTION _find IS
-    'Makes one of the checks that _checks lists. thresholds: as diagnose takes them. Reads by index, however the caller plans.';
+COMMENT ON FUNCTION _find IS 'Makes one of the checks that _checks lists, by index. thresholds: as diagnose takes them.';
 
 CREATE FUNCTION diagnose(thresholds jsonb DEFAULT '{}') RETURNS SETOF finding
     LANGUAGE plpgsql VOLATILE
     ROWS 10
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     check_name text;

@@ -68,8 +68,7 @@ FROM open AS o
 CROSS JOIN LATERAL (SELECT o.blocks > 0 OR (o.is_idle AND o.changes <> '{}') AS is_in_the_way) AS w
 WHERE (NOT o.waits OR o.blocks > 0) AND (w.is_in_the_way OR o.snapshot_transactions IS NOT NULL)
 $$;
-COMMENT ON FUNCTION _find_transactions IS
-    'Finds open transactions that block other sessions, hold rows of the queue, or have an old snapshot.';
+COMMENT ON FUNCTION _find_transactions IS 'Finds open transactions that block sessions, hold rows of the queue, or have an old snapshot.';
 
 CREATE FUNCTION _find_prepared_transactions(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -90,15 +89,13 @@ FROM (
     LIMIT 20
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_prepared_transactions IS
-    'Finds prepared transactions that were neither committed nor rolled back. They hold locks and a snapshot, and no session does.';
+COMMENT ON FUNCTION _find_prepared_transactions IS 'Finds prepared transactions that were neither committed nor rolled back.';
 
 CREATE FUNCTION _oldest_transactions() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN 'SELECT pid, usename, application_name, state, now() - xact_start AS open_for, left(query, 80) AS query
 FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 5;';
-COMMENT ON FUNCTION _oldest_transactions IS
-    'A statement that lists the five transactions that have been open for longest. Among others, they keep the queue of notifications full.';
+COMMENT ON FUNCTION _oldest_transactions IS 'A statement that lists the five transactions that have been open for longest.';
 
 CREATE FUNCTION _find_replication(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -136,8 +133,7 @@ FROM (
     FROM pg_stat_replication AS r
 ) AS r
 $$;
-COMMENT ON FUNCTION _find_replication IS
-    'Finds old snapshots that replication slots hold, and standbys with hot_standby_feedback.';
+COMMENT ON FUNCTION _find_replication IS 'Finds old snapshots of replication slots, and of standbys with hot_standby_feedback.';
 
 CREATE FUNCTION _find_notifications(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -195,8 +191,7 @@ FROM (
 ) AS i
 ORDER BY i.name COLLATE "C"
 $$;
-COMMENT ON FUNCTION _find_indexes IS
-    'Finds indexes of the queue that no query uses, because building them failed or is going on.';
+COMMENT ON FUNCTION _find_indexes IS 'Finds indexes that no query uses, because building them failed or is going on.';
 
 CREATE FUNCTION _find_tables(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -264,7 +259,6 @@ COMMENT ON FUNCTION _find_tables IS 'Finds tables of the queue with many dead ro
 CREATE FUNCTION _bloated_indexes(least_pages numeric, factor numeric)
 RETURNS TABLE (name text, pages bigint, needed bigint, is_owner boolean)
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- The need is estimated from the last ANALYZE of the table, with the free space of a fresh index. The estimate is high rather
 -- than low: a value that PostgreSQL stores once for many equal rows counts for each row.

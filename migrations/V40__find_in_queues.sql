@@ -64,7 +64,6 @@ COMMENT ON FUNCTION _rate_text IS 'A rate as the command shows it, such as 10/1m
 
 CREATE FUNCTION _estimated_jobs(pages double precision) RETURNS TABLE (queue text, state text, jobs bigint)
     LANGUAGE sql STABLE
-    SET search_path FROM CURRENT
 AS $$
 -- The same pages each time, so that they stay cached. A table of fewer pages is counted.
 WITH sampled (share) AS (
@@ -74,8 +73,7 @@ SELECT j.queue, j.state::text, round(count(*) / (SELECT s.share FROM sampled AS 
 FROM job AS j TABLESAMPLE SYSTEM ((SELECT 100 * s.share FROM sampled AS s)) REPEATABLE (1)
 GROUP BY j.queue, j.state
 $$;
-COMMENT ON FUNCTION _estimated_jobs IS
-    'The number of jobs of each queue and state, estimated from about this many pages of the table.';
+COMMENT ON FUNCTION _estimated_jobs IS 'The number of jobs by queue and state, estimated from about this many pages of the table.';
 
 CREATE FUNCTION _find_queues(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -182,8 +180,7 @@ SELECT
     jsonb_build_object('queues', u.names)
 FROM unworked AS u
 $$;
-COMMENT ON FUNCTION _find_queues IS
-    'Finds queues whose jobs wait: for a runner, for longer than they should, or because the queue is paused or held.';
+COMMENT ON FUNCTION _find_queues IS 'Finds queues whose jobs wait for a runner, for too long, or for the end of a pause or hold.';
 
 CREATE FUNCTION _find_queue_limits(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -232,8 +229,7 @@ FROM (
     LIMIT 100
 ) AS f
 $$;
-COMMENT ON FUNCTION _find_queue_limits IS
-    'Finds queues that have as many available jobs as max_waiting allows, and limits that no trigger enforces.';
+COMMENT ON FUNCTION _find_queue_limits IS 'Finds queues that have reached max_waiting, and limits that no trigger enforces.';
 
 CREATE FUNCTION _find_groups(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -304,5 +300,4 @@ FROM (
     LIMIT 100
 ) AS f
 $$;
-COMMENT ON FUNCTION _find_groups IS
-    'Finds groups whose first available job has waited for long, among the first 1,000 groups of each sort.';
+COMMENT ON FUNCTION _find_groups IS 'Finds groups whose first available job has waited for long, among 1,000 of each sort.';

@@ -35,8 +35,7 @@ FROM (
     LIMIT 100
 ) AS k
 $$;
-COMMENT ON FUNCTION _find_kinds IS
-    'Finds kinds among the first 1,000 available jobs of each queue for which no live runner of the queue has a worker.';
+COMMENT ON FUNCTION _find_kinds IS 'Finds kinds among 1,000 available jobs of each queue that no live runner of the queue works.';
 
 CREATE FUNCTION _find_registered_kinds(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE

@@ -33,8 +33,7 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_jobs IS
-    'Finds queues with jobs that should have moved and have not: of dead runners, due and not available, or running for long.';
+COMMENT ON FUNCTION _find_jobs IS 'Finds queues with jobs of dead runners, jobs that are due and not available, and long runs.';
 
 CREATE FUNCTION _find_suspects(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -82,8 +81,7 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_suspects IS
-    'Finds kinds with jobs whose runners died twice or more in a row. Reads 1,000 jobs of each state.';
+COMMENT ON FUNCTION _find_suspects IS 'Finds kinds with jobs whose runners died twice or more in a row, among 1,000 of each state.';
 
 CREATE FUNCTION _find_expired_jobs(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -111,8 +109,7 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_expired_jobs IS
-    'Finds kinds of which at least 100 of the last 1,000 discarded jobs expired within the last hour.';
+COMMENT ON FUNCTION _find_expired_jobs IS 'Finds kinds of which 100 of the last 1,000 discarded jobs expired within the last hour.';
 
 CREATE FUNCTION _find_rows(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql VOLATILE
@@ -182,8 +179,7 @@ FROM (
     WHERE CASE WHEN t.code IS NULL THEN t.bytes > 178956970 ELSE t.bytes IS NULL AND left(t.code, 2) IN ('22', '54', '58', 'XX') END
 ) AS u
 $$;
-COMMENT ON FUNCTION _find_rows IS
-    'Finds jobs whose rows cannot be read: at the heads of the queues, and among the last 1,000 discarded ones.';
+COMMENT ON FUNCTION _find_rows IS 'Finds jobs whose rows cannot be read, at the heads of queues and among 1,000 discarded ones.';
 
 CREATE FUNCTION _find_attempts(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -251,8 +247,7 @@ FROM (
     ORDER BY max(r.running_for) DESC
 ) AS s
 $$;
-COMMENT ON FUNCTION _find_attempts IS
-    'Finds kinds whose attempts run for far longer than is usual for the kind, although their runner lives.';
+COMMENT ON FUNCTION _find_attempts IS 'Finds kinds whose attempts run far longer than is usual, although their runner lives.';
 
 CREATE FUNCTION _find_claims(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE

@@ -77,8 +77,7 @@ FROM (
     LIMIT 100
 ) AS p
 $$;
-COMMENT ON FUNCTION _find_maintenance IS
-    'Finds maintenance services that are switched off or that no runner runs, and periodic jobs that are not run.';
+COMMENT ON FUNCTION _find_maintenance IS 'Finds services that are off or that no runner runs, and periodic jobs that are not run.';
 
 CREATE FUNCTION _find_schedules(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -124,8 +123,7 @@ FROM (
     LIMIT 100
 ) AS p
 $$;
-COMMENT ON FUNCTION _find_schedules IS
-    'Finds periodic jobs that live runners define differently in their code, and those of code that no live runner defines.';
+COMMENT ON FUNCTION _find_schedules IS 'Finds periodic jobs that live runners define differently, or that none defines any more.';
 
 CREATE FUNCTION _find_place(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE

@@ -30,23 +30,7 @@ CREATE FUNCTION _later(job jsonb, first interval, longest interval) RETURNS json
         SELECT job || jsonb_build_object('wait', w.wait, 'until', clock_timestamp() + w.wait)
         FROM (SELECT least(greatest((job ->> 'wait')::interval * 2, first), longest) AS wait) AS w
     );
-COMMENT ON FUNCTION _later IS
-    'A job that is set aside, with the time until which fetches leave it out: after twice the wait before, at least first and at most longest.';
-
-CREATE FUNCTION _without_old(memory jsonb) RETURNS jsonb
-    LANGUAGE sql STABLE
-    -- A job that can be started is forgotten after a while, and so is how often it failed.
-    RETURN memory - 'aside' || coalesce(
-        (
-            SELECT jsonb_build_object('aside', jsonb_object_agg(a.id, a.job))
-            FROM jsonb_each(memory -> 'aside') AS a (id, job)
-            WHERE a.job ? 'bytes' OR (a.job ->> 'until')::timestamptz
-                BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp() + interval '10 min'
-            HAVING count(*) > 0
-        ),
-        '{}'
-    );
-COMMENT ON FUNCTION _without_old IS 'What a worker remembers, without the jobs that fetches have taken in again for a minute.';
+COMMENT ON FUNCTION _later IS 'A job that is set aside, left out for twice the wait before, at least first and at most longest.';
 
 CREATE FUNCTION _plan_fetch(worker_id uuid, queues jsonb, except_ids uuid[], memory jsonb) RETURNS fetch_plan
     LANGUAGE plpgsql VOLATILE
@@ -173,7 +157,7 @@ BEGIN
         SELECT a.id, a.entry FROM jsonb_each(aside) AS a (id, entry)
         WHERE a.entry ? 'doom' AND (a.entry ->> 'until')::timestamptz <= clock_timestamp()
     LOOP
-        IF _discard_damaged(doomed.id::uuid, doomed.entry ->> 'doom') THEN
+        IF _discard_unreadable(doomed.id::uuid, doomed.entry ->> 'doom') THEN
             others := others - doomed.id;
             discarded := discarded || jsonb_build_object(doomed.id, doomed.entry -> 'doom');
         ELSE
@@ -187,15 +171,19 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _discard_doomed IS
-    'Discards the jobs that are past help, of those that are set aside. discarded: their ids, each with the reason. others: the jobs that stay set aside.';
+COMMENT ON FUNCTION _discard_doomed IS 'Discards jobs set aside that are past help. discarded: their reasons by id. others: those that stay.';
 
 CREATE FUNCTION _note_fetch(plan fetch_plan, of_queues jsonb, ids uuid[], suspects_taken integer) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
-    memory jsonb := _without_old(plan.memory) - '{was_lone, is_careful}'::text[];
+    -- A job that can be started is forgotten after a while, and so is how often it failed.
+    memory jsonb := plan.memory - '{aside, was_lone, is_careful}'::text[] || (
+        SELECT CASE WHEN count(*) > 0 THEN jsonb_build_object('aside', jsonb_object_agg(a.id, a.job)) ELSE '{}' END
+        FROM jsonb_each(plan.memory -> 'aside') AS a (id, job)
+        WHERE a.job ? 'bytes' OR (a.job ->> 'until')::timestamptz BETWEEN at - interval '1 min' AND at + interval '10 min'
+    );
     is_partial CONSTANT boolean := plan.is_alone OR plan.is_draining OR plan.lone_id IS NOT NULL;
     pause interval;
     lone jsonb;
@@ -261,34 +249,10 @@ $$;
 COMMENT ON FUNCTION _note_fetch IS
     'What a worker remembers of a fetch, stored for a remote worker. of_queues: the facts of the guarded queues. ids: the started jobs, suspects_taken of them suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs set aside), next_in (seconds).';
 
-CREATE FUNCTION _discard_damaged(job_id uuid, reason text) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
-AS $$
-DECLARE
-    keep_errors boolean;
-    problem text;
-BEGIN
-    FOREACH keep_errors IN ARRAY '{true, false}'::boolean[] LOOP
-        BEGIN
-            RETURN _discard_unreadable(job_id, reason, keep_errors);
-        EXCEPTION
-            WHEN others THEN
-                problem := SQLERRM;
-        END;
-    END LOOP;
-    RAISE WARNING 'a job that cannot be read cannot be discarded: %: %', job_id, problem;
-    RETURN false;
-END
-$$;
-COMMENT ON FUNCTION _discard_damaged IS
-    'Discards a job that cannot be read. If its errors cannot be read either, the reason replaces them. Returns whether the job is out of the way.';
-
 CREATE FUNCTION _set_aside(
     worker_id uuid, queues jsonb, kinds text[], only_ids uuid[], may_be_size boolean, step interval, failure text, known jsonb
 ) RETURNS TABLE (id uuid, is_tried boolean, problem text, memory jsonb)
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     plan fetch_plan := _plan_fetch(worker_id, queues, '{}', known);

@@ -21,7 +21,7 @@ const CALLS: [&str; 17] = [
     "_run_service('promoter')",
     "_run_service('expirer')",
     "_next_jobs('{other}', '{1}', NULL, '{}')",
-    "_discard_unreadable(gen_random_uuid(), 'damaged', true)",
+    "_discard_unreadable(gen_random_uuid(), 'damaged')",
     "try_jobs(ARRAY[gen_random_uuid()], gen_random_uuid())",
     "_run_service('rescuer')",
     "_release_step(100, NULL, NULL, NULL)",

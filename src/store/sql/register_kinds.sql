@@ -1,10 +1,7 @@
 -- Registers kinds, in the order of their names, so that two processes never deadlock. Answers with digests of what was
 -- declared. A kind of which nothing is declared has no row, unless it is registered already.
 SELECT
-    k.name,
-    /* schema */_kind_digest(
-        d.name, d.queue, d.priority, d.max_attempts, d.delay, d.unique_policy, d.group_policy, d.group_limit, d.in_order, d.expires_in, d.place
-    ) AS digest
+    k.name, /* schema */_kind_digest(d.name, to_jsonb(d)) AS digest
 FROM (
     SELECT d.*
     FROM jsonb_to_recordset($1::jsonb) AS d (

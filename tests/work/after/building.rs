@@ -232,7 +232,7 @@ async fn each_way_in_which_a_parent_ends_notifies_a_sleeping_releaser(database: 
              SELECT {schema}.insert_job('b', unique_policy => '{\"key\": \"s\"}', pending => true)",
             "SELECT {schema}.retry_jobs(ARRAY['ID'::uuid])".to_owned(),
         ),
-        ("unreadable", "null", "", "SELECT {schema}._discard_unreadable('ID', 'damaged', true)".to_owned()),
+        ("unreadable", "null", "", "SELECT {schema}._discard_unreadable('ID', 'damaged')".to_owned()),
     ] {
         let policy: Value = serde_json::from_str(policy).unwrap();
         let jobs = json!([{"kind": "a", "unique_policy": policy, "priority": 9}, after("child", &[0])]);

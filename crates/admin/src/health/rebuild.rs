@@ -85,8 +85,25 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
             format!("CREATE TYPE {name} AS {};", object.definition)
         }
         "type" => format!("CREATE DOMAIN {name} AS {};", object.definition),
-        kind => source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default(),
+        kind => {
+            let text = source(kind, name.split('(').next().unwrap_or(name)).unwrap_or_default();
+            format!("{text}{}", if kind == "function" { common(object) } else { String::new() })
+        }
     }
+}
+
+/// The settings of a function, which `V45__common.sql` makes.
+fn common(function: &SchemaObject) -> String {
+    let name = &function.name;
+    let head = function.definition.rsplit_once(" body ").map_or("", |(head, _)| head);
+    let settings = head.rsplit_once(") set ").into_iter().flat_map(|(_, settings)| settings.split("; "));
+    settings
+        .filter_map(|setting| setting.split_once('='))
+        .map(|(setting, value)| match setting {
+            "search_path" => format!("\nALTER FUNCTION {name} SET search_path FROM CURRENT;"),
+            _ => format!("\nALTER FUNCTION {name} SET {setting} = '{value}';"),
+        })
+        .collect()
 }
 
 /// Of several jobs that claim a key, the oldest keeps it.
