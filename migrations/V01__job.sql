@@ -44,16 +44,13 @@ COMMENT ON FUNCTION _state_bit IS
 
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN array_remove(ARRAY[
-        CASE WHEN unique_states & 16 <> 0 THEN 'pending' END,
-        CASE WHEN unique_states & 128 <> 0 THEN 'scheduled' END,
-        CASE WHEN unique_states & 1 <> 0 THEN 'available' END,
-        CASE WHEN unique_states & 64 <> 0 THEN 'running' END,
-        CASE WHEN unique_states & 32 <> 0 THEN 'retryable' END,
-        CASE WHEN unique_states & 4 <> 0 THEN 'completed' END,
-        CASE WHEN unique_states & 2 <> 0 THEN 'cancelled' END,
-        CASE WHEN unique_states & 8 <> 0 THEN 'discarded' END
-    ], NULL);
+    RETURN ARRAY(
+        SELECT s.state::text
+        FROM unnest('{pending, scheduled, available, running, retryable, completed, cancelled, discarded}'::job_state[])
+            WITH ORDINALITY AS s (state, place)
+        WHERE unique_states & _state_bit(s.state) <> 0
+        ORDER BY s.place
+    );
 COMMENT ON FUNCTION state_names IS 'The names of the states in a job.unique_states mask, in the order of a job''s life.';
 
 CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_state) RETURNS boolean

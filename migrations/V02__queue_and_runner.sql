@@ -138,10 +138,7 @@ CREATE TABLE queue_group (
     CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE queue_group IS 'One row per group that is held, or that has started jobs under a group rate. The pruner deletes past ones.';
-COMMENT ON COLUMN queue_group.queue IS 'The queue of the group.';
-COMMENT ON COLUMN queue_group.group_key IS 'The group''s key, as in job.group_key.';
 COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, for this group under queue.group_rate_count.';
-COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until. The length of the hold is held_until - held_at.';
 COMMENT ON COLUMN queue_group.held_until IS 'The end of a hold. Runners fetch no job of the group before it. Null or past: the group is not held.';
 COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start.';
 
@@ -185,23 +182,21 @@ AS $$
 -- NOTIFY takes a database-wide lock at commit, so nothing is sent unless a runner sleeps. The runners
 -- come first, not the queues: a plan whose cost followed the length of the array would be made anew
 -- for each call, which takes longer than all the rest.
-DECLARE
-    woken integer;
 BEGIN
     IF _wake_runners.queues IS NULL THEN
         RETURN 0;
     END IF;
-    SELECT count(pg_notify(current_schema() || '.job', q.name))
-    INTO woken
-    FROM (
-        SELECT DISTINCT w.name
-        FROM runner AS r
-        CROSS JOIN LATERAL unnest(r.queues) AS w (name)
-        WHERE r.idle AND r.leased_until > clock_timestamp() AND w.name = ANY (_wake_runners.queues)
-    ) AS q
-    -- Asked of each that would be sent, so that an insert that wakes nobody does not ask.
-    WHERE _may_notify();
-    RETURN woken;
+    RETURN (
+        SELECT count(pg_notify(current_schema() || '.job', q.name))
+        FROM (
+            SELECT DISTINCT w.name
+            FROM runner AS r
+            CROSS JOIN LATERAL unnest(r.queues) AS w (name)
+            WHERE r.idle AND r.leased_until > clock_timestamp() AND w.name = ANY (_wake_runners.queues)
+        ) AS q
+        -- Asked of each that would be sent, so that an insert that wakes nobody does not ask.
+        WHERE _may_notify()
+    );
 END
 $$;
 COMMENT ON FUNCTION _wake_runners IS 'Notifies <schema>.job, with the queue as payload, for each of these queues that an idle runner works.';
@@ -211,14 +206,12 @@ CREATE FUNCTION _tell_runners(workers uuid[]) RETURNS integer
 AS $$
 -- One notification a runner, not a job: a payload has at most 8,000 bytes, and the runner asks which
 -- of its jobs are gone anyway. Nothing is sent for runners that are dead.
-DECLARE
-    told integer;
 BEGIN
-    SELECT count(pg_notify(current_schema() || '.control', r.id::text))
-    INTO told
-    FROM runner AS r
-    WHERE r.id = ANY (workers) AND r.leased_until > clock_timestamp() AND _may_notify();
-    RETURN told;
+    RETURN (
+        SELECT count(pg_notify(current_schema() || '.control', r.id::text))
+        FROM runner AS r
+        WHERE r.id = ANY (workers) AND r.leased_until > clock_timestamp() AND _may_notify()
+    );
 END
 $$;
 COMMENT ON FUNCTION _tell_runners IS

@@ -364,34 +364,6 @@ $$;
 COMMENT ON FUNCTION _keep_first IS
     'The chosen jobs that keep their places when jobs without a group compete for them. reached: the group after which the next fetch continues. fair: whether groups take turns.';
 
-CREATE FUNCTION _lock_chosen(search group_search, ids uuid[]) RETURNS uuid[]
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    locked CONSTANT uuid[] := ARRAY(
-        SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
-    );
-BEGIN
-    IF cardinality(locked) = cardinality(ids) THEN
-        RETURN ids;
-    END IF;
-    RETURN ARRAY(
-        SELECT l.id
-        FROM (
-            SELECT
-                c.id, c.id = ANY (locked) AS is_locked,
-                -- Jobs of a group were chosen in its order.
-                bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.spot) AS are_locked
-            FROM unnest(search.chosen) WITH ORDINALITY
-                AS c (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
-            WHERE c.id = ANY (ids)
-        ) AS l
-        WHERE l.are_locked
-    );
-END
-$$;
-COMMENT ON FUNCTION _lock_chosen IS 'Locks chosen jobs without waiting. Returns those of each group up to the first that another transaction has.';
-
 CREATE FUNCTION _jobs_of_groups(
     queue_name text,
     kinds text[],
@@ -424,7 +396,7 @@ DECLARE
     search group_search;
     level smallint;
     above smallint[] := '{}';
-    kept record;
+    locked uuid[];
 BEGIN
     ids := '{}';
     has_startable := false;
@@ -466,10 +438,25 @@ BEGIN
         RETURN;
     END IF;
     has_startable := true;
-    SELECT k.ids, k.reached INTO kept FROM _keep_first(search, settings.fair) AS k;
-    ids := _lock_chosen(search, kept.ids);
-    reached := kept.reached;
-    IF cardinality(ids) < cardinality(kept.ids) THEN
+    SELECT k.ids, k.reached INTO ids, reached FROM _keep_first(search, settings.fair) AS k;
+    locked := ARRAY(
+        SELECT j.id FROM job AS j WHERE j.id = ANY (ids) AND j.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
+    );
+    IF cardinality(locked) < cardinality(ids) THEN
+        -- Of each group the jobs before the first one that another transaction has locked.
+        ids := ARRAY(
+            SELECT l.id
+            FROM (
+                SELECT
+                    c.id,
+                    -- Jobs of a group were chosen in its order.
+                    bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.spot) AS are_locked
+                FROM unnest(search.chosen) WITH ORDINALITY
+                    AS c (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+                WHERE c.id = ANY (ids)
+            ) AS l
+            WHERE l.are_locked
+        );
         suspects_taken := (SELECT count(*) FROM unnest(search.chosen) AS c WHERE c.is_suspect AND c.id = ANY (ids));
     END IF;
 END

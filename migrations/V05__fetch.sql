@@ -313,43 +313,40 @@ BEGIN
         is_alone := plan.is_alone;
     END IF;
     suspects_left := suspects;
-    IF is_alone THEN
-        guarded := ARRAY(
-            SELECT e.wanted
-            FROM jsonb_array_elements(queues) AS e (wanted)
-            WHERE EXISTS (SELECT FROM runner AS r WHERE r.id = worker_id AND r.leased_until > clock_timestamp())
-            ORDER BY e.wanted ->> 'name' COLLATE "C"
-        );
-    ELSE
-        FOR plain IN
-            SELECT p.*
-            FROM _plain_jobs(
-                worker_id, queues, kinds, except_ids, cursor_queues, cursor_priorities, cursor_times, cursor_ids
-            ) AS p
-            ORDER BY p.wanted ->> 'name' COLLATE "C"
-        LOOP
-            guarded := guarded || CASE WHEN plain.is_guarded THEN ARRAY[plain.wanted] END;
-            chosen := chosen || plain.ids;
-            returning_ids := returning_ids || plain.returning_ids;
-            left_out := left_out || CASE WHEN plain.leaves_out THEN ARRAY[plain.wanted ->> 'name'] END;
+    -- First all queues, then what the guarded ones leave to a scan.
+    FOR pass IN 1..2 LOOP
+        IF is_alone THEN
+            guarded := ARRAY(
+                SELECT e.wanted
+                FROM jsonb_array_elements(queues) AS e (wanted)
+                WHERE EXISTS (SELECT FROM runner AS r WHERE r.id = worker_id AND r.leased_until > clock_timestamp())
+                ORDER BY e.wanted ->> 'name' COLLATE "C"
+            );
+        ELSE
+            FOR plain IN
+                SELECT p.*
+                FROM _plain_jobs(
+                    worker_id, queues, kinds, except_ids, cursor_queues, cursor_priorities, cursor_times, cursor_ids
+                ) AS p
+                ORDER BY p.wanted ->> 'name' COLLATE "C"
+            LOOP
+                guarded := guarded || CASE WHEN plain.is_guarded THEN ARRAY[plain.wanted] END;
+                chosen := chosen || plain.ids;
+                returning_ids := returning_ids || plain.returning_ids;
+                left_out := left_out || CASE WHEN plain.leaves_out THEN ARRAY[plain.wanted ->> 'name'] END;
+            END LOOP;
+        END IF;
+        EXIT WHEN pass = 2 OR guarded = '{}';
+        queues := '[]';
+        FOREACH wanted IN ARRAY guarded LOOP
+            SELECT g.* INTO guard FROM _guarded_jobs(wanted, kinds, except_ids, suspects_left, is_alone) AS g;
+            others := others || guard.ids;
+            suspects_left := suspects_left - guard.suspects_taken;
+            is_rated := is_rated OR guard.is_rated;
+            of_queues := of_queues || guard.facts;
+            queues := queues || coalesce(guard.rest, '[]');
         END LOOP;
-    END IF;
-    FOREACH wanted IN ARRAY guarded LOOP
-        SELECT g.* INTO guard FROM _guarded_jobs(wanted, kinds, except_ids, suspects_left, is_alone) AS g;
-        others := others || guard.ids;
-        suspects_left := suspects_left - guard.suspects_taken;
-        is_rated := is_rated OR guard.is_rated;
-        of_queues := of_queues || guard.facts;
-        FOR plain IN
-            SELECT p.*
-            FROM _plain_jobs(
-                worker_id, guard.rest, kinds, except_ids, cursor_queues, cursor_priorities, cursor_times, cursor_ids
-            ) AS p
-        LOOP
-            chosen := chosen || plain.ids;
-            returning_ids := returning_ids || plain.returning_ids;
-            left_out := left_out || CASE WHEN plain.leaves_out THEN ARRAY[plain.wanted ->> 'name'] END;
-        END LOOP;
+        EXIT WHEN queues = '[]';
     END LOOP;
     IF cardinality(others) > 0 THEN
         chosen := chosen || others;

@@ -64,7 +64,6 @@ COMMENT ON FUNCTION _number_text IS
 
 CREATE FUNCTION _double_text(given numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
     SET extra_float_digits = 1
 AS $$
 DECLARE
@@ -122,7 +121,6 @@ COMMENT ON FUNCTION _canonical_number IS
 
 CREATE FUNCTION _canonical_value(given jsonb, is_ascii boolean) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     inner_text text;
@@ -185,7 +183,6 @@ COMMENT ON FUNCTION _canonical_part IS 'A member or an item of canonical JSON.';
 
 CREATE FUNCTION canonical_json(given jsonb) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     -- As deep as the Rust library reads.

@@ -9,7 +9,6 @@ CREATE FUNCTION _refuse_policy(
     hint text DEFAULT NULL
 ) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     -- As given, in canonical text, of which the first 80 characters.
@@ -30,7 +29,6 @@ COMMENT ON FUNCTION _refuse_policy IS
 
 CREATE FUNCTION _policy_length(given text, member text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 -- Not a cast to interval alone, which takes signs and words, rounds, and counts days by the time zone.
 DECLARE
@@ -123,7 +121,6 @@ COMMENT ON FUNCTION _part_path IS
 
 CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     part text;
@@ -230,7 +227,6 @@ COMMENT ON FUNCTION _scope_states(text) IS
 
 CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     words CONSTANT text[] := _policy_words(member);
@@ -260,7 +256,6 @@ COMMENT ON FUNCTION _refuse_member IS 'Raises error 22023 for a member of a poli
 
 CREATE FUNCTION _check_key_members(document jsonb, has_args boolean, has_meta boolean) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     key_makers CONSTANT text[] :=
@@ -296,7 +291,6 @@ COMMENT ON FUNCTION _check_key_members IS
 CREATE FUNCTION _check_claim_members(document jsonb, unique_states smallint, max_delay interval, period_length interval)
     RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     -- Members that are null are absent.
@@ -387,7 +381,6 @@ CREATE FUNCTION _read_unique_policy(
     OUT is_enforced boolean
 )
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 -- Simple expressions, which PL/pgSQL evaluates without a statement, and calls only for members that are there.
 DECLARE
@@ -625,7 +618,6 @@ CREATE FUNCTION _job_claim(
     OUT changes update_terms
 )
     LANGUAGE plpgsql STABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     policy record;

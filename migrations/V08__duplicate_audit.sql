@@ -70,8 +70,6 @@ COMMENT ON INDEX duplicate_count_kind IS 'Counters of a kind by age. Views and t
 CREATE FUNCTION _note_duplicates(kinds text[], unique_keys text[], holders uuid[], counts integer[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
-    SET plan_cache_mode = force_generic_plan
 AS $$
 -- Runs with the rights of the schema's owner, so that the roles that insert need none on these tables.
 -- An insert must not fail because of its audit.
@@ -100,11 +98,7 @@ COMMENT ON FUNCTION _note_duplicates(text[], text[], uuid[], integer[]) IS
 CREATE FUNCTION fold_duplicates(size integer DEFAULT 10000) RETURNS integer
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
     -- Counters are looked for by the index in its order, however many of them are old: a bitmap would be made of all.
-    SET enable_seqscan = off
-    SET enable_bitmapscan = off
-    SET jit = off
 AS $$
 DECLARE
     -- Half of what ends the counting (see _note_duplicates).
@@ -214,7 +208,6 @@ COMMENT ON FUNCTION fold_duplicates(integer) IS
 CREATE FUNCTION audit_duplicates(kind text, audit boolean DEFAULT true, keep interval DEFAULT NULL)
     RETURNS duplicate_audit
     LANGUAGE sql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
     INSERT INTO duplicate_audit AS a (kind, since, stopped_at, keep)
     VALUES (

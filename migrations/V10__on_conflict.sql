@@ -18,7 +18,6 @@
 CREATE FUNCTION _release_expired(holder uuid) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 BEGIN
     UPDATE job AS h
@@ -29,7 +28,6 @@ END
 $$;
 COMMENT ON FUNCTION _release_expired IS
     'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _release_expired FROM PUBLIC;
 
 CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -94,7 +92,6 @@ COMMENT ON FUNCTION _lock_holder IS
 CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     replaced job := _lock_holder(holder, CASE WHEN preempt THEN 'preempt' ELSE 'replace' END, true);
@@ -118,7 +115,6 @@ END
 $$;
 COMMENT ON FUNCTION _replace_holder IS
     'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _replace_holder FROM PUBLIC;
 
 CREATE FUNCTION _expiry(run new_job[], due timestamptz, OUT expires_at timestamptz, OUT expires_in interval)
     LANGUAGE sql STABLE
@@ -360,7 +356,6 @@ COMMENT ON FUNCTION _updated_job IS
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     arrived timestamptz;
@@ -420,12 +415,10 @@ END
 $$;
 COMMENT ON FUNCTION _update_holder IS
     'Changes a waiting holder as several duplicates with the parameters and the ttl of the first ask for, in their order. held: the job after it. Null: it no longer waits and claims. settled: the number of updates that were applied. 0: the holder was full or overdue, and its claim has ended. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
-REVOKE EXECUTE ON FUNCTION _update_holder FROM PUBLIC;
 
 CREATE FUNCTION _cover_holder(held job, given new_job, changes_it_later boolean) RETURNS text
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -471,7 +464,6 @@ END
 $$;
 COMMENT ON FUNCTION _cover_holder IS
     'Locks a waiting holder until the transaction ends, so that its run begins after that (on_conflict run_again), and lets it expire no sooner than the new job would. changes_it_later: takes the lock of a change. Returns covered, locked (the holder is overdue, and another transaction has it) or moved on (it no longer waits and claims). Runs with the rights of the schema''s owner.';
-REVOKE EXECUTE ON FUNCTION _cover_holder FROM PUBLIC;
 
 CREATE FUNCTION _same_job(given new_job) RETURNS job
     LANGUAGE plpgsql STABLE

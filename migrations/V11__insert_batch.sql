@@ -78,12 +78,8 @@ COMMENT ON FUNCTION _wake_for IS
 
 CREATE FUNCTION _insert_one(given new_job, max_wait interval) RETURNS insert_answer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     -- One plan, made once, that probes by index however small the table was when it was made. What enable_seqscan
     -- adds to a cost would set off the JIT. It holds for the functions that are called here as well.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     caller_lock_timeout text;
@@ -210,11 +206,7 @@ COMMENT ON FUNCTION _insert_one_by_one IS
 CREATE FUNCTION _insert_batch(jobs new_job[], one_by_one boolean, is_each boolean, max_wait interval, folded integer[])
 RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
     -- As in _insert_one.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     -- The jobs of a batch are due at one time, whenever their keys are taken.

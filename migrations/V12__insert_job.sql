@@ -207,7 +207,6 @@ CREATE FUNCTION insert_job(
     expires_in interval DEFAULT NULL
 ) RETURNS inserted_job
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     waits CONSTANT boolean := num_nonnulls(after[1], after_final[1], after_failed[1]) > 0;
@@ -341,7 +340,6 @@ RETURNS TABLE (
     index integer, id uuid, state text, duplicate boolean, replaced uuid, unique_key text, outcome text, earlier integer
 )
     LANGUAGE plpgsql VOLATILE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     document jsonb;

@@ -9,7 +9,6 @@ CREATE FUNCTION unique_key(
     scheduled_at timestamptz DEFAULT NULL
 ) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     given new_job;
@@ -61,11 +60,7 @@ CREATE FUNCTION _explain_insert(
     OUT holder job
 )
     LANGUAGE plpgsql STABLE
-    SET search_path FROM CURRENT
     -- As in _insert_one.
-    SET plan_cache_mode = force_generic_plan
-    SET enable_seqscan = off
-    SET jit = off
 AS $$
 DECLARE
     existing job;
@@ -134,7 +129,6 @@ CREATE FUNCTION explain_unique(
 )
     LANGUAGE plpgsql STABLE
     ROWS 1
-    SET search_path FROM CURRENT
 AS $$
 DECLARE
     given new_job;

@@ -172,7 +172,7 @@ DECLARE
     discarded uuid[];
     are_awaited boolean;
 BEGIN
-    IF ids IS NULL OR cardinality(_claim_free_keys(ids, NULL)) = cardinality(ids) THEN
+    IF ids IS NULL OR cardinality(_claim_free_keys(ids, retried => NULL)) = cardinality(ids) THEN
         RETURN '{}';
     END IF;
     -- A job is discarded only for a committed holder. The transaction that won the key may still roll back.
@@ -226,6 +226,10 @@ AS $$
 DECLARE
     changed record;
 BEGIN
+    IF coalesce(_settle.ids, '{}') = '{}' THEN
+        ids := '{}';
+        RETURN;
+    END IF;
     SELECT
         array_agg(j.id) FILTER (WHERE j.unique_yielded) AS returning_ids,
         array_agg(DISTINCT j.queue::text) FILTER (WHERE j.state = 'available') AS queues,
@@ -240,25 +244,23 @@ END
 $$;
 COMMENT ON FUNCTION _settle IS 'After a change of these jobs'' states: takes claims back and sends wake-ups. Returns what _take_claims returns.';
 
-CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[])
-    RETURNS TABLE (id uuid, queue text)
+CREATE FUNCTION _next_jobs(queues text[], free integer[], kinds text[], except_ids uuid[]) RETURNS SETOF uuid
     LANGUAGE sql VOLATILE
 AS $$
 -- Only ids, so that no value is read.
-SELECT DISTINCT n.id, n.queue COLLATE "C"
+SELECT DISTINCT n.id
 FROM unnest(queues, _next_jobs.free) AS w (queue, free)
 CROSS JOIN LATERAL (
-    SELECT s.id, w.queue
-    FROM (
+    (
         SELECT j.id
         FROM job AS j
         WHERE j.queue = w.queue AND j.state = 'available' AND j.crashes > 0 AND j.group_key IS NULL
             AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
         ORDER BY j.crashes, j.priority DESC, j.scheduled_at, j.id
         LIMIT greatest(w.free, 16)
-    ) AS s
+    )
     UNION ALL
-    SELECT o.id, w.queue
+    SELECT o.id
     FROM (
         SELECT j.id
         FROM job AS j
@@ -270,8 +272,7 @@ CROSS JOIN LATERAL (
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS o
     UNION ALL
-    SELECT f.id, w.queue
-    FROM (
+    (
         SELECT j.id
         FROM job AS j
         WHERE j.queue = w.queue AND j.group_key IS NULL AND j.state = 'available' AND j.crashes = 0
@@ -279,31 +280,24 @@ CROSS JOIN LATERAL (
             AND (j.expires_at IS NULL OR j.expires_at > statement_timestamp())
         ORDER BY j.priority DESC, j.scheduled_at, j.id
         LIMIT 16
-    ) AS f
+    )
     UNION ALL
-    SELECT g.id, w.queue
-    FROM (
+    (
         SELECT j.id
         FROM job AS j
         WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
             AND (j.kind = ANY (kinds)) IS NOT FALSE AND j.id <> ALL (except_ids)
         ORDER BY j.priority DESC, j.group_key, j.scheduled_at, j.id
         LIMIT 16
-    ) AS g
+    )
     UNION ALL
-    SELECT i.id, w.queue
-    FROM unnest(
-        CASE
-            WHEN EXISTS (
-                SELECT FROM job AS j
-                WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available'
-            ) THEN (
-                SELECT g.ids
-                FROM _jobs_of_groups(w.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
-            )
-        END
-    ) AS i (id)
-) AS n
+    SELECT unnest(g.ids)
+    FROM (
+        SELECT w.queue
+        WHERE EXISTS (SELECT FROM job AS j WHERE j.queue = w.queue AND j.group_key IS NOT NULL AND j.state = 'available')
+    ) AS q
+    CROSS JOIN LATERAL _jobs_of_groups(q.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
+) AS n (id)
 $$;
 COMMENT ON FUNCTION _next_jobs IS
     'The jobs that a fetch from the heads of these queues would take now. free: the free slots, for each queue. kinds null: any kind. except_ids: jobs to leave out. The first sixteen jobs of each sort are included even if they are locked. After a fetch that was given up, the server may still hold the locks of its jobs.';
@@ -410,9 +404,7 @@ BEGIN
             WHERE j.id = ANY (ARRAY(
                 SELECT f.id FROM job AS f WHERE f.id = job_id AND f.state = 'available' FOR NO KEY UPDATE SKIP LOCKED
             ));
-            IF FOUND THEN
-                PERFORM _settle(ARRAY[job_id]);
-            END IF;
+            PERFORM _settle(ARRAY[job_id]) WHERE FOUND;
             RETURN NOT EXISTS (SELECT FROM job AS j WHERE j.id = job_id AND j.state = 'available');
         EXCEPTION
             WHEN others THEN

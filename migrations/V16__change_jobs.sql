@@ -181,12 +181,8 @@ BEGIN
         FROM unnest(wanted, limits) AS w (id, max_attempts)
         WHERE j.id = w.id AND j.state IN ('available', 'pending');
     END IF;
-    IF EXISTS (SELECT FROM runner AS r WHERE r.idle) THEN
-        PERFORM _wake_for(wanted);
-    END IF;
-    IF EXISTS (SELECT FROM job AS j WHERE j.id = ANY (wanted) AND j.state = 'pending') THEN
-        PERFORM _wake_releaser();
-    END IF;
+    PERFORM _wake_for(wanted) WHERE EXISTS (SELECT FROM runner AS r WHERE r.idle);
+    PERFORM _wake_releaser() WHERE EXISTS (SELECT FROM job AS j WHERE j.id = ANY (wanted) AND j.state = 'pending');
     RETURN QUERY
     SELECT
         j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.state::text, r.is_refused, h.id
@@ -254,7 +250,7 @@ CREATE FUNCTION release_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
-    SELECT w.id, w.kind, w.queue, w.attempt, w.state FROM _let_wait(release_jobs.ids, release_jobs.states, NULL) AS w;
+    SELECT w.id, w.kind, w.queue, w.attempt, w.state FROM _let_wait(release_jobs.ids, release_jobs.states, until => NULL) AS w;
 END;
 COMMENT ON FUNCTION release_jobs IS
     'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';

@@ -217,9 +217,7 @@ DECLARE
     );
 BEGIN
     PERFORM _queue_may_be(queue_name);
-    IF stranger IS NOT NULL THEN
-        PERFORM _refuse(format('unknown setting of a queue: %s', to_json(stranger)));
-    END IF;
+    PERFORM _refuse(format('unknown setting of a queue: %s', to_json(stranger))) WHERE stranger IS NOT NULL;
     -- Entered first, so that there is a row to lock: what the statements after it see does not change until the end.
     INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT (name) DO NOTHING;
     SELECT q.* INTO wanted FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
@@ -268,9 +266,7 @@ BEGIN
         group_rate_period = wanted.group_rate_period,
         group_rate_burst = wanted.group_rate_burst
     WHERE q.name = queue_name;
-    IF settings ?| '{limit,group_limit,rate,group_rate}' THEN
-        PERFORM _wake_runners(ARRAY[queue_name]);
-    END IF;
+    PERFORM _wake_runners(ARRAY[queue_name]) WHERE settings ?| '{limit,group_limit,rate,group_rate}';
     RETURN wanted;
 END
 $$;

@@ -47,19 +47,15 @@ COMMENT ON COLUMN periodic.created_at IS 'When the periodic job was defined.';
 COMMENT ON COLUMN periodic.last_job IS 'The id of the job that was inserted last.';
 COMMENT ON COLUMN periodic.priority IS 'The priority of the inserted jobs. Null: that of the registered kind, else 0.';
 COMMENT ON COLUMN periodic.max_attempts IS 'The max_attempts of the inserted jobs. Null: that of the registered kind, else 25.';
-COMMENT ON COLUMN periodic.kind IS 'The kind of the inserted jobs.';
 COMMENT ON COLUMN periodic.queue IS 'The queue of the inserted jobs. Null: that of the registered kind, else default.';
 COMMENT ON COLUMN periodic.schedule IS 'A cron expression of five fields (0 9 * * MON-FRI), one of six fields with seconds first, or an interval as an ISO 8601 duration of whole seconds (PT15M). A new schedule begins when it is written.';
 COMMENT ON COLUMN periodic.time_zone IS 'The IANA name of the time zone in which the cron expression is read.';
 COMMENT ON COLUMN periodic.catch_up IS 'Which slots run later if they passed without a live runner: skip (none), latest (the last one), all (each, up to 1,000).';
 COMMENT ON COLUMN periodic.source IS 'Where the periodic job is defined. code: a runner writes the row at its start and overwrites changes. database: the row is the definition.';
 COMMENT ON COLUMN periodic.problem IS 'Why the slots cannot run. Null: they can. Runners check it again every few seconds.';
-COMMENT ON COLUMN periodic.args IS 'The args of the inserted jobs.';
 COMMENT ON COLUMN periodic.meta IS 'The meta of the inserted jobs. Each job also gets the member periodic: {"name", "slot"}.';
 COMMENT ON COLUMN periodic.unique_policy IS 'The policy of the inserted jobs, as in insert_job. A slot that meets a holder of the key is skipped. Null: that of the registered kind. Without either, or with the JSON value null, each slot has its own key.';
 COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs. Null: that of the registered kind, else none.';
-COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
-COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
 COMMENT ON COLUMN periodic.takes_from_kind IS 'Whether the jobs take from their registered kind what this row leaves out.';
 COMMENT ON COLUMN periodic.expires_in IS 'The time in which a job must start. Null: that of the registered kind, else no limit. 0: no limit.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
@@ -272,7 +268,7 @@ CREATE FUNCTION _run_periodic_now(name text) RETURNS TABLE (job uuid, duplicate 
 AS $$
     SELECT i.id, i.duplicate
     FROM periodic AS p
-    CROSS JOIN LATERAL _insert_periodic(p, NULL, NULL) AS i
+    CROSS JOIN LATERAL _insert_periodic(p, slot => NULL, job_id => NULL) AS i
     WHERE p.name = _run_periodic_now.name
 $$;
 COMMENT ON FUNCTION _run_periodic_now IS

@@ -300,7 +300,7 @@ SELECT
 FROM (
     SELECT
         w.id, w.state, w.at, w.last_error ->> 'error' AS error, error_pattern(w.last_error ->> 'error') COLLATE "C" AS error_pattern
-    FROM _waiting_and_discarded_jobs(NULL) AS w
+    FROM _waiting_and_discarded_jobs(look_at => NULL) AS w
     WHERE w.state <> 'scheduled' AND w.kind = failing_errors.kind COLLATE "C" AND w.last_error ->> 'error' IS NOT NULL
 ) AS f
 GROUP BY f.error_pattern
@@ -342,7 +342,6 @@ FROM job AS j
 LEFT JOIN runner AS r ON r.id = j.worker
 WHERE j.state = 'running';
 COMMENT ON VIEW running_job IS 'One row per running job, with its runner. The youngest jobs may not have begun.';
-COMMENT ON COLUMN running_job.attempt IS 'The number of this attempt.';
 COMMENT ON COLUMN running_job.started_at IS 'When this attempt started.';
 COMMENT ON COLUMN running_job.running_for IS 'The time since this attempt started.';
 COMMENT ON COLUMN running_job.runner IS 'The runner that has the job: runner.id.';

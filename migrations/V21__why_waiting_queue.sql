@@ -19,36 +19,21 @@ END
 $$;
 COMMENT ON FUNCTION _is_open IS 'Whether a transaction or a subtransaction is open.';
 
-CREATE FUNCTION _open_lockers(marked xid, locked regclass) RETURNS TABLE (locker xid, mode text)
-    LANGUAGE plpgsql STABLE
-    ROWS 1
-AS $$
--- The xmax of a row is the transaction that locked or changed it last, or the number of a multixact where several did. It
--- stays when that transaction has ended. The two sorts of number cannot be told apart, so both are looked up.
-DECLARE
-    modes jsonb := '{}';
-BEGIN
-    -- Another number is no multixact of the table, and looking it up would be an error.
-    IF mxid_age(marked) BETWEEN 1 AND (SELECT mxid_age(c.relminmxid) FROM pg_class AS c WHERE c.oid = locked) THEN
-        modes := (SELECT jsonb_object_agg(m.xid::text, m.mode) FROM pg_get_multixact_members(marked) AS m);
-    END IF;
-    RETURN QUERY
-    SELECT l.xid::xid, modes ->> l.xid
-    FROM (SELECT marked::text UNION ALL SELECT jsonb_object_keys(modes)) AS l (xid)
-    WHERE _is_open(l.xid::xid);
-END
-$$;
-COMMENT ON FUNCTION _open_lockers IS
-    'The open transactions and subtransactions that have locked or changed a row of the table. marked: the row''s xmax. mode: the lock''s mode, if several transactions have locked the row.';
-
 CREATE FUNCTION _locker(marked xid, locked regclass) RETURNS jsonb
     LANGUAGE plpgsql STABLE
 AS $$
--- Reads, and locks nothing itself. A subtransaction that has ended is not listed among the locks. It belongs to one of the
--- transactions that are older and use the table.
+-- Reads, and locks nothing itself. The xmax of a row is the transaction that locked or changed it last, or the number of a
+-- multixact where several did. It stays when that transaction has ended. The two sorts of number cannot be told apart, so both
+-- are looked up. A subtransaction that has ended is not listed among the locks. It belongs to one of the transactions that are
+-- older and use the table.
+DECLARE
+    modes jsonb := '{}';
 BEGIN
     IF marked = '0' THEN
         RETURN NULL;
+    -- Another number is no multixact of the table, and looking it up would be an error.
+    ELSIF mxid_age(marked) BETWEEN 1 AND (SELECT mxid_age(c.relminmxid) FROM pg_class AS c WHERE c.oid = locked) THEN
+        modes := (SELECT jsonb_object_agg(m.xid::text, m.mode) FROM pg_get_multixact_members(marked) AS m);
     END IF;
     RETURN (
         WITH lock AS MATERIALIZED (
@@ -56,8 +41,12 @@ BEGIN
             FROM pg_locks AS l
         ),
         holder AS (
-            SELECT o.pid, o.transactionid, h.locker = o.transactionid AS is_named, h.mode
-            FROM _open_lockers(marked, locked) AS h
+            SELECT o.pid, o.transactionid, h.locker = o.transactionid AS is_named, modes ->> h.locker::text AS mode
+            FROM (
+                SELECT l.xid::xid AS locker
+                FROM (SELECT marked::text UNION ALL SELECT jsonb_object_keys(modes)) AS l (xid)
+                WHERE _is_open(l.xid::xid)
+            ) AS h
             JOIN lock AS o
                 ON o.locktype = 'transactionid' AND o.mode = 'ExclusiveLock' AND o.granted
                 AND (o.transactionid = h.locker OR age(o.transactionid) > age(h.locker))
@@ -107,65 +96,47 @@ COMMENT ON FUNCTION _live_runners IS 'The live runners of a queue, with their ki
 
 CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
 RETURNS TABLE (code text, details jsonb)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     ROWS 2
 AS $$
-DECLARE
-    settings record;
-    of_queue CONSTANT jsonb := jsonb_build_object('queue', queue_name);
-    running bigint;
-    token_at timestamptz;
-    locker jsonb;
-BEGIN
-    IF NOT EXISTS (SELECT FROM _live_runners(queue_name)) THEN
-        RETURN QUERY SELECT 'queue_unworked', of_queue;
-    END IF;
+SELECT 'queue_unworked', jsonb_build_object('queue', queue_name) WHERE NOT EXISTS (SELECT FROM _live_runners(queue_name))
+UNION ALL
+SELECT o.code, jsonb_build_object('queue', queue_name) || o.details
+FROM (
     SELECT
-        q.paused_at, q.paused_by, q.pause_reason, q.held_until, q.max_running,
-        q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at, q.xmax AS locker
-    INTO settings
+        q.paused_at, q.paused_by, q.pause_reason, q.held_until, q.max_running, q.rate_count, q.rate_period, q.xmax AS marked,
+        _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS token_at,
+        (not_before > statement_timestamp()) IS NOT TRUE AS is_now
     FROM queue AS q
-    WHERE q.name = queue_name;
-    IF NOT FOUND THEN
-        RETURN;
-    END IF;
-    IF settings.paused_at IS NOT NULL THEN
-        RETURN QUERY
-        SELECT 'queue_paused', of_queue || jsonb_strip_nulls(jsonb_build_object(
-            'since', settings.paused_at, 'by', settings.paused_by, 'why', settings.pause_reason
-        ));
-    END IF;
-    IF settings.held_until > greatest(statement_timestamp(), not_before) THEN
-        RETURN QUERY SELECT 'queue_held', of_queue || jsonb_build_object('until', settings.held_until);
-    END IF;
-    IF not_before > statement_timestamp() THEN
-        RETURN;
-    END IF;
-    IF settings.max_running IS NOT NULL THEN
-        SELECT count(*)
-        INTO running
+    WHERE q.name = queue_name
+) AS q
+CROSS JOIN LATERAL (
+    SELECT 'queue_paused', jsonb_strip_nulls(jsonb_build_object('since', q.paused_at, 'by', q.paused_by, 'why', q.pause_reason))
+    WHERE q.paused_at IS NOT NULL
+    UNION ALL
+    SELECT 'queue_held', jsonb_build_object('until', q.held_until)
+    WHERE q.held_until > greatest(statement_timestamp(), not_before)
+    UNION ALL
+    SELECT 'queue_limit', jsonb_build_object('jobs', r.jobs, 'limit', q.max_running)
+    FROM (
+        SELECT count(*) AS jobs
         FROM (
-            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT settings.max_running
-        ) AS r;
-        IF running >= settings.max_running THEN
-            RETURN QUERY
-            SELECT 'queue_limit', of_queue || jsonb_build_object('jobs', running, 'limit', settings.max_running);
-        END IF;
-    END IF;
-    token_at := _next_token_at(settings.rate_count, settings.rate_period, settings.rate_burst, settings.rate_full_at);
-    IF token_at > statement_timestamp() THEN
-        RETURN QUERY
-        SELECT 'queue_rate', of_queue || jsonb_build_object(
-            'until', token_at, 'count', settings.rate_count, 'period', trim_scale(extract(epoch FROM settings.rate_period))
-        );
-    END IF;
-    locker := _locker(settings.locker, 'queue');
+            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT coalesce(q.max_running, 0)
+        ) AS c
+    ) AS r
+    WHERE q.is_now AND r.jobs >= q.max_running
+    UNION ALL
+    SELECT 'queue_rate', jsonb_build_object(
+        'until', q.token_at, 'count', q.rate_count, 'period', trim_scale(extract(epoch FROM q.rate_period))
+    )
+    WHERE q.is_now AND q.token_at > statement_timestamp()
+    UNION ALL
     -- A fetch has the row for a moment, and another one waits up to 200 ms for it. A role that may not see the age of other
     -- roles' transactions hears of no lock.
-    IF (locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms' THEN
-        RETURN QUERY SELECT 'queue_locked', of_queue || locker;
-    END IF;
-END
+    SELECT 'queue_locked', l.locker
+    FROM (SELECT _locker(q.marked, 'queue') AS locker OFFSET 0) AS l
+    WHERE q.is_now AND (l.locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms'
+) AS o (code, details)
 $$;
 COMMENT ON FUNCTION _queue_obstacles IS
     'The obstacles that keep every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
@@ -181,35 +152,24 @@ END;
 COMMENT ON FUNCTION _kind_obstacle IS 'The obstacle kind_unknown, if no live runner of the queue has a worker for the kind, or may have one.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     ROWS 1
 AS $$
-DECLARE
-    all_slots bigint;
-    runners bigint;
-BEGIN
-    SELECT sum(r.slots), count(*)
-    INTO all_slots, runners
-    FROM _live_runners(queue_name) AS r
-    WHERE (kind = ANY (r.kinds)) IS NOT FALSE
-    HAVING bool_and(r.slots IS NOT NULL);
-    -- More than that are not counted.
-    IF all_slots IS NULL OR all_slots > 10000 OR EXISTS (
-        SELECT
-        FROM _live_runners(queue_name) AS r
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS jobs
-            FROM (
-                SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id LIMIT r.slots
-            ) AS c
-        ) AS t
-        WHERE (kind = ANY (r.kinds)) IS NOT FALSE AND t.jobs < r.slots
-    ) THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-    SELECT 'slots_busy', jsonb_build_object('queue', queue_name, 'kind', kind, 'slots', all_slots, 'runners', runners);
-END
+SELECT 'slots_busy', jsonb_build_object('queue', queue_name, 'kind', kind, 'slots', sum(r.slots), 'runners', count(*))
+FROM (
+    SELECT l.id, l.slots, sum(l.slots) OVER () AS all_slots
+    FROM _live_runners(queue_name) AS l
+    WHERE (kind = ANY (l.kinds)) IS NOT FALSE
+) AS r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs
+    FROM (
+        SELECT FROM job AS j
+        WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id
+        LIMIT CASE WHEN r.all_slots <= 10000 THEN coalesce(r.slots, 0) ELSE 0 END
+    ) AS c
+) AS t
+HAVING sum(r.slots) <= 10000 AND bool_and(r.slots IS NOT NULL) AND bool_and(t.jobs >= r.slots)
 $$;
 COMMENT ON FUNCTION _slots_obstacle IS
     'The obstacle slots_busy, if every live runner of the queue that has a worker for the kind has as many jobs of the queue as slots. No row if a runner does not report its slots, or if there are more than 10,000 slots in all.';

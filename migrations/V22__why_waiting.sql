@@ -43,90 +43,74 @@ COMMENT ON FUNCTION _first_of_group IS 'The available job of a group that starts
 
 CREATE FUNCTION _group_obstacles(queue_name text, group_key text, first_job uuid)
 RETURNS TABLE (code text, details jsonb)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     ROWS 1
 AS $$
-DECLARE
-    of_group CONSTANT jsonb := jsonb_build_object('queue', queue_name, 'group', group_key);
-    settings queue;
-    times record;
-    began record;
-    most integer;
-    running uuid[];
-BEGIN
-    SELECT q.* INTO settings FROM queue AS q WHERE q.name = queue_name;
-    SELECT
-        g.held_until,
-        _next_token_at(
-            settings.group_rate_count, settings.group_rate_period, settings.group_rate_burst, g.rate_full_at
-        ) AS token_at
-    INTO times
-    FROM queue_group AS g
-    WHERE g.queue = queue_name AND g.group_key = _group_obstacles.group_key;
-    IF times.held_until > statement_timestamp() THEN
-        RETURN QUERY SELECT 'group_held', of_group || jsonb_build_object('until', times.held_until);
-    END IF;
-    IF times.token_at > statement_timestamp() THEN
-        RETURN QUERY
-        SELECT 'group_rate', of_group || jsonb_build_object(
-            'until', times.token_at, 'count', settings.group_rate_count,
-            'period', trim_scale(extract(epoch FROM settings.group_rate_period))
-        );
-    END IF;
+SELECT o.code, jsonb_build_object('queue', w.queue, 'group', w.name) || o.details
+FROM (SELECT queue_name COLLATE "C" AS queue, group_key COLLATE "C" AS name) AS w
+LEFT JOIN queue AS q ON q.name = w.queue
+LEFT JOIN queue_group AS g ON g.queue = w.queue AND g.group_key = w.name
+LEFT JOIN LATERAL (
     SELECT j.id, j.state, j.scheduled_at
-    INTO began
     FROM job AS j
-    WHERE j.queue = queue_name AND j.group_key = _group_obstacles.group_key AND j.group_key IS NOT NULL
+    WHERE j.queue = w.queue AND j.group_key = w.name AND j.group_key IS NOT NULL
         AND j.finalized_at IS NULL AND j.began IS NOT NULL AND j.state <> 'running'
     ORDER BY j.state = 'available' DESC, j.id
-    LIMIT 1;
-    IF began.id <> first_job THEN
-        RETURN QUERY
-        SELECT 'group_began', of_group || jsonb_strip_nulls(jsonb_build_object(
-            'job', began.id, 'state', began.state,
-            'until', CASE WHEN began.state IN ('scheduled', 'retryable') THEN began.scheduled_at END
-        ));
-        RETURN;
-    END IF;
-    -- The limit of the first job decides.
-    SELECT least(CASE WHEN j.in_order THEN 1 END, j.group_limit, settings.max_per_group)
-    INTO most
+    LIMIT 1
+) AS b ON true
+-- The limit of the first job decides.
+LEFT JOIN LATERAL (
+    SELECT least(CASE WHEN j.in_order THEN 1 END, j.group_limit, q.max_per_group) AS most
     FROM job AS j
-    WHERE j.id = first_job;
-    running := ARRAY(
-        SELECT j.id
-        FROM job AS j
-        WHERE j.queue = queue_name AND j.group_key = _group_obstacles.group_key AND j.group_key IS NOT NULL
-            AND j.finalized_at IS NULL AND j.state = 'running'
-        LIMIT coalesce(most, 0)
-    );
-    IF cardinality(running) >= most THEN
-        RETURN QUERY
-        SELECT 'group_limit', of_group || jsonb_build_object(
-            'job', running[1], 'jobs', cardinality(running), 'limit', most, 'running', running[:10]
-        );
-    END IF;
-END
+    WHERE j.id = first_job
+    LIMIT 1
+) AS f ON true
+CROSS JOIN LATERAL (
+    SELECT 'group_held', jsonb_build_object('until', g.held_until) WHERE g.held_until > statement_timestamp()
+    UNION ALL
+    SELECT 'group_rate', jsonb_build_object(
+        'until', t.token_at, 'count', q.group_rate_count, 'period', trim_scale(extract(epoch FROM q.group_rate_period))
+    )
+    FROM (
+        SELECT _next_token_at(q.group_rate_count, q.group_rate_period, q.group_rate_burst, g.rate_full_at) AS token_at
+    ) AS t
+    WHERE t.token_at > statement_timestamp()
+    UNION ALL
+    SELECT 'group_began', jsonb_strip_nulls(jsonb_build_object(
+        'job', b.id, 'state', b.state, 'until', CASE WHEN b.state IN ('scheduled', 'retryable') THEN b.scheduled_at END
+    ))
+    WHERE b.id <> first_job
+    UNION ALL
+    SELECT 'group_limit', jsonb_build_object(
+        'job', r.jobs[1], 'jobs', cardinality(r.jobs), 'limit', f.most, 'running', r.jobs[:10]
+    )
+    FROM (
+        SELECT ARRAY(
+            SELECT j.id
+            FROM job AS j
+            WHERE j.queue = w.queue AND j.group_key = w.name AND j.group_key IS NOT NULL
+                AND j.finalized_at IS NULL AND j.state = 'running'
+            LIMIT coalesce(f.most, 0)
+        ) AS jobs
+    ) AS r
+    WHERE (b.id <> first_job) IS NOT TRUE AND cardinality(r.jobs) >= f.most
+) AS o (code, details)
 $$;
 COMMENT ON FUNCTION _group_obstacles IS 'The obstacles that keep the first job of a group, and so the later ones, from starting.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE plpgsql STABLE
+    LANGUAGE sql STABLE
     ROWS 1
 AS $$
-DECLARE
-    crashes smallint;
-    locker jsonb;
-BEGIN
-    RETURN QUERY SELECT o.code, o.details FROM _kind_obstacle(given_queue, given_kind) AS o;
-    SELECT j.crashes, _locker(j.xmax, 'job') INTO crashes, locker FROM job AS j WHERE j.id = given_id;
-    IF crashes > 0 THEN
-        RETURN QUERY SELECT 'suspect', jsonb_build_object('crashes', crashes);
-    END IF;
-    IF locker IS NOT NULL THEN
-        RETURN QUERY SELECT 'locked', jsonb_build_object('job', given_id) || locker;
-    END IF;
-END
+SELECT o.code, o.details FROM _kind_obstacle(given_queue, given_kind) AS o
+UNION ALL
+SELECT o.code, o.details
+FROM (SELECT j.id, j.crashes, _locker(j.xmax, 'job') AS locker FROM job AS j WHERE j.id = given_id LIMIT 1) AS j
+CROSS JOIN LATERAL (
+    SELECT 'suspect', jsonb_build_object('crashes', j.crashes) WHERE j.crashes > 0
+    UNION ALL
+    SELECT 'locked', jsonb_build_object('job', j.id) || j.locker WHERE j.locker IS NOT NULL
+) AS o (code, details)
 $$;
 COMMENT ON FUNCTION _own_obstacles IS 'The obstacles of a job in any place of its queue: its kind, its crashes, a lock on its row.';
 

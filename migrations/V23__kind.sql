@@ -131,9 +131,7 @@ DECLARE
     former kind;
     registered kind;
 BEGIN
-    IF NOT _is_to_100_years(timeout) THEN
-        PERFORM _refuse(format('invalid timeout: must be 0 to 100 years: %s', timeout));
-    END IF;
+    PERFORM _refuse(format('invalid timeout: must be 0 to 100 years: %s', timeout)) WHERE NOT _is_to_100_years(timeout);
     PERFORM _check_backoff(backoff);
     SELECT coalesce(jsonb_object_agg(m.member, m.value), '{}')
     INTO declared
@@ -216,8 +214,10 @@ BEGIN
         queue text, priority integer, max_attempts integer, delay interval, unique_policy jsonb, group_policy jsonb,
         group_limit integer, in_order boolean, expires_in interval, place text
     );
-    PERFORM _job_claim(kind, '{}', coalesce(d.queue, 'default'), '{}', d.priority, d.max_attempts, NULL, NULL);
-    PERFORM _check_expiry(NULL, d.expires_in, NULL);
+    PERFORM _job_claim(
+        kind, '{}', coalesce(d.queue, 'default'), '{}', d.priority, d.max_attempts, scheduled_at => NULL, unique_policy => NULL
+    );
+    PERFORM _check_expiry(expires_at => NULL, expires_in => d.expires_in, scheduled_at => NULL);
     problem := CASE
         WHEN NOT _is_to_100_years(d.delay) THEN format('invalid delay: must be 0 to 100 years: %s', d.delay)
         WHEN d.group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', d.group_limit)

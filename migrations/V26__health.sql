@@ -98,10 +98,10 @@ CREATE VIEW table_health AS
 WITH option AS (
     SELECT
         c.oid AS relid,
-        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_enabled') AS autovacuum_enabled,
-        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold') AS threshold,
-        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
-        max(o.option_value) FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold') AS max_threshold
+        max(o.option_value COLLATE "C") FILTER (WHERE o.option_name = 'autovacuum_enabled') AS autovacuum_enabled,
+        max(o.option_value COLLATE "C") FILTER (WHERE o.option_name = 'autovacuum_vacuum_threshold') AS threshold,
+        max(o.option_value COLLATE "C") FILTER (WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS scale_factor,
+        max(o.option_value COLLATE "C") FILTER (WHERE o.option_name = 'autovacuum_vacuum_max_threshold') AS max_threshold
     FROM pg_class AS c
     LEFT JOIN LATERAL pg_options_to_table(c.reloptions) AS o ON true
     WHERE c.relkind = 'r' AND c.relnamespace = (SELECT j.relnamespace FROM pg_class AS j WHERE j.oid = 'job'::regclass)

@@ -311,7 +311,7 @@ BEGIN
     IF (state ->> 'from_start_at')::timestamptz BETWEEN began AND began + interval '2 min' THEN
         settings := settings || jsonb_build_object('since', state -> 'since');
     END IF;
-    SELECT b.* INTO batch FROM _run_batch(service, settings, NULL, state - 'failed') AS b;
+    SELECT b.* INTO batch FROM _run_batch(service, settings, only_ids => NULL, state => state - 'failed') AS b;
     changed := cardinality(batch.ids);
     jobs := batch.jobs;
     warnings := warnings || batch.warnings;

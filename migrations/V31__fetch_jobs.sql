@@ -13,19 +13,27 @@ CREATE FUNCTION _check_reserve(reserve interval) RETURNS boolean
 COMMENT ON FUNCTION _check_reserve IS 'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
 
 CREATE FUNCTION _check_fetch(queues text[], worker text, count integer, kinds text[], reserve interval) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
-            _refuse(format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0)))
-        WHEN NOT (SELECT bool_and(_queue_may_be(q.name)) FROM unnest(queues) AS q (name)) THEN false
-        WHEN coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
-            _refuse(format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null')))
-        WHEN (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
-            _refuse(format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null')))
-        WHEN kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
-            _refuse('invalid kinds: must be null, for any kind, or an array of names')
-        ELSE _check_reserve(reserve)
-    END;
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    queue_name text;
+BEGIN
+    IF coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
+        RETURN _refuse(format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0)));
+    END IF;
+    FOREACH queue_name IN ARRAY queues LOOP
+        PERFORM _queue_may_be(queue_name);
+    END LOOP;
+    IF coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
+        RETURN _refuse(format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null')));
+    ELSIF (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
+        RETURN _refuse(format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null')));
+    ELSIF kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
+        RETURN _refuse('invalid kinds: must be null, for any kind, or an array of names');
+    END IF;
+    RETURN _check_reserve(reserve);
+END
+$$;
 COMMENT ON FUNCTION _check_fetch IS 'Raises error 22023 if an argument of fetch_jobs is invalid.';
 
 CREATE FUNCTION _keep_alive(workers uuid[], reserve interval) RETURNS void
@@ -95,7 +103,10 @@ BEGIN
                     + coalesce(octet_length(f.errors::text), 0) + coalesce(octet_length(f.progress::text), 0)
                 )
             INTO ids, facts, bytes
-            FROM _fetch_jobs(worker_id, wanted, kinds, '{}', NULL, NULL, '{}', '{}', '{}', '{}', reserve, NULL) AS f;
+            FROM _fetch_jobs(
+                worker_id, wanted, kinds, '{}', suspects => NULL, is_alone => NULL, cursor_queues => '{}', cursor_priorities => '{}',
+                cursor_times => '{}', cursor_ids => '{}', reserve => reserve, memory => NULL
+            ) AS f;
             RETURN;
         EXCEPTION
             WHEN feature_not_supported OR transaction_rollback OR insufficient_resources OR lock_not_available THEN
@@ -104,7 +115,9 @@ BEGIN
                 ids := NULL;
                 facts := NULL;
                 SELECT count(*) AS jobs, min(format('%s: %s', s.id, s.problem)) AS example INTO found
-                FROM _set_aside(worker_id, wanted, kinds, NULL, NULL, NULL, SQLERRM, NULL) AS s
+                FROM _set_aside(
+                    worker_id, wanted, kinds, only_ids => NULL, may_be_size => NULL, step => NULL, failure => SQLERRM, known => NULL
+                ) AS s
                 WHERE s.problem IS NOT NULL;
                 IF found.jobs = 0 AND round = 1 THEN
                     RAISE;
@@ -116,44 +129,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _fetch_queue IS 'Starts the next jobs of one queue for a remote worker. Sets aside those that cannot be started.';
-
-CREATE FUNCTION _start_remote(worker runner, queues text[], count integer, kinds text[], reserve interval) RETURNS uuid[]
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    after CONSTANT jsonb := coalesce(worker.memory -> 'after', '{}');
-    reached jsonb := after;
-    name text;
-    free integer;
-    got record;
-    started uuid[] := '{}';
-BEGIN
-    FOREACH name IN ARRAY queues LOOP
-        free := count - cardinality(started);
-        SELECT f.* INTO got
-        FROM _fetch_queue(
-            worker.id,
-            jsonb_build_array(jsonb_build_object(
-                'name', name, 'free', free, 'idle', free, 'after_group', coalesce(after ->> name, ''),
-                'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
-            )),
-            kinds, reserve
-        ) AS f;
-        started := started || got.ids;
-        -- Where something guards the queue.
-        IF got.facts #> '{queues, 0, visit}' <> 'null' THEN
-            reached := reached || jsonb_build_object(name, got.facts #> '{queues, 0, visit, reached}');
-        END IF;
-        EXIT WHEN cardinality(started) >= count OR (got.facts #>> '{plan, is_partial}')::boolean;
-    END LOOP;
-    IF reached <> after THEN
-        PERFORM _remember(worker.id, (SELECT r.memory || jsonb_build_object('after', reached) FROM runner AS r WHERE r.id = worker.id));
-    END IF;
-    RETURN started;
-END
-$$;
-COMMENT ON FUNCTION _start_remote IS
-    'Starts the next jobs of these queues for a remote worker, at most count. Jobs of the first queue come first. Returns their ids. Some of them may have been discarded, because another job holds their key.';
 
 CREATE FUNCTION fetch_jobs(
     queues text[],
@@ -173,14 +148,38 @@ CREATE FUNCTION fetch_jobs(
 AS $$
 DECLARE
     entered runner;
-    started uuid[];
+    -- Of each queue the group to go on after.
+    reached jsonb;
+    name text;
+    free integer;
+    got record;
+    started uuid[] := '{}';
     wants_wake_ups boolean;
 BEGIN
     PERFORM _check_fetch(fetch_jobs.queues, fetch_jobs.worker, fetch_jobs.count, fetch_jobs.kinds, fetch_jobs.reserve);
     entered := _enter_worker(fetch_jobs.worker, fetch_jobs.queues, fetch_jobs.kinds, fetch_jobs.reserve);
-    started := _start_remote(
-        entered, fetch_jobs.queues, fetch_jobs.count, fetch_jobs.kinds, fetch_jobs.reserve
-    );
+    reached := coalesce(entered.memory -> 'after', '{}');
+    FOREACH name IN ARRAY fetch_jobs.queues LOOP
+        free := fetch_jobs.count - cardinality(started);
+        SELECT f.* INTO got
+        FROM _fetch_queue(
+            entered.id,
+            jsonb_build_array(jsonb_build_object(
+                'name', name, 'free', free, 'idle', free, 'after_group', coalesce(reached ->> name, ''),
+                'visits', greatest(1000, 2 * free), 'freed', '{}'::text[]
+            )),
+            fetch_jobs.kinds, fetch_jobs.reserve
+        ) AS f;
+        started := started || got.ids;
+        -- Where something guards the queue.
+        IF got.facts #> '{queues, 0, visit}' <> 'null' THEN
+            reached := reached || jsonb_build_object(name, got.facts #> '{queues, 0, visit, reached}');
+        END IF;
+        EXIT WHEN cardinality(started) >= fetch_jobs.count OR (got.facts #>> '{plan, is_partial}')::boolean;
+    END LOOP;
+    IF reached <> coalesce(entered.memory -> 'after', '{}') THEN
+        PERFORM _remember(entered.id, (SELECT r.memory || jsonb_build_object('after', reached) FROM runner AS r WHERE r.id = entered.id));
+    END IF;
     IF cardinality(started) > 0 THEN
         RETURN QUERY
         SELECT

@@ -1,20 +1,29 @@
 -- Running jobs of remote workers: extended, ended, given back.
 
 CREATE FUNCTION _check_runs(ids uuid[], runs integer[], lengths integer[]) RETURNS boolean
-    LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN (cardinality(ids) = cardinality(runs)) IS NOT TRUE THEN _refuse(format(
+    LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+    length integer;
+BEGIN
+    IF ids IS NULL OR runs IS NULL OR cardinality(ids) <> cardinality(runs) THEN
+        RETURN _refuse(format(
             'invalid ids and runs: must be two arrays of one length: %s and %s',
             coalesce(cardinality(ids)::text, 'null'), coalesce(cardinality(runs)::text, 'null')
-        ))
-        WHEN array_position(ids, NULL) IS NOT NULL OR array_position(runs, NULL) IS NOT NULL THEN
-            _refuse('invalid ids and runs: must not hold null')
-        WHEN cardinality(ids) <> ANY (lengths) THEN _refuse(format(
-            'invalid arguments: each array must be null or as long as ids, which has %s: %s', cardinality(ids),
-            (SELECT l.length FROM unnest(lengths) AS l (length) WHERE l.length <> cardinality(ids) LIMIT 1)
-        ))
-        ELSE true
-    END;
+        ));
+    ELSIF array_position(ids, NULL) IS NOT NULL OR array_position(runs, NULL) IS NOT NULL THEN
+        RETURN _refuse('invalid ids and runs: must not hold null');
+    END IF;
+    FOREACH length IN ARRAY lengths LOOP
+        IF cardinality(ids) <> length THEN
+            RETURN _refuse(format(
+                'invalid arguments: each array must be null or as long as ids, which has %s: %s', cardinality(ids), length
+            ));
+        END IF;
+    END LOOP;
+    RETURN true;
+END
+$$;
 COMMENT ON FUNCTION _check_runs IS 'Raises error 22023 unless ids and runs, without nulls, and all given arrays have one length.';
 
 CREATE FUNCTION _read_values(member text, texts text[], INOUT not_stored text[], OUT read jsonb[])
@@ -85,7 +94,7 @@ DECLARE
 BEGIN
     PERFORM _check_runs(extend_jobs.ids, extend_jobs.runs, ARRAY[cardinality(extend_jobs.progress)]);
     PERFORM _check_reserve(extend_jobs.reserve);
-    SELECT v.not_stored, v.read INTO dropped, reports FROM _read_values('progress', extend_jobs.progress, NULL) AS v;
+    SELECT v.not_stored, v.read INTO dropped, reports FROM _read_values('progress', extend_jobs.progress, not_stored => NULL) AS v;
     WITH mine AS (
         -- A row that is locked is extended by the next call: a heartbeat waits for nothing.
         SELECT j.id
@@ -293,7 +302,7 @@ BEGIN
     EXCEPTION
         -- One of the values cannot be stored. The others are.
         WHEN others THEN
-            SELECT v.not_stored, v.read INTO dropped, results FROM _read_values('output', outputs, NULL) AS v;
+            SELECT v.not_stored, v.read INTO dropped, results FROM _read_values('output', outputs, not_stored => NULL) AS v;
             SELECT v.not_stored, v.read INTO dropped, reports FROM _read_values('progress', progress, dropped) AS v;
             SELECT v.not_stored, v.read INTO dropped, details FROM _read_values('error_details', error_details, dropped) AS v;
     END;
@@ -343,14 +352,15 @@ BEGIN
     IF given.are_bare THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (c.discarded) THEN 'discarded' ELSE c.state END)
         INTO ended_ids, ended_states
-        FROM _complete_runs(NULL, NULL, given.ids, given.runs) AS c
+        FROM _complete_runs(worker_id => NULL, patience => NULL, ids => given.ids, runs => given.runs) AS c
         CROSS JOIN unnest(c.ended) AS e (id);
     ELSIF given.ids IS NOT NULL THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (f.discarded) THEN 'discarded' ELSE f.state END)
         INTO ended_ids, ended_states
         FROM _finish_runs(
-            NULL, NULL, given.ids, given.runs, given.outcomes, given.delays, given.errors, given.outputs, given.reports,
-            given.details
+            worker_id => NULL, patience => NULL, ids => given.ids, runs => given.runs, outcomes => given.outcomes,
+            delays => given.delays, errors => given.errors, outputs => given.outputs, reports => given.reports,
+            details => given.details
         ) AS f
         CROSS JOIN unnest(f.ended) AS e (id);
     END IF;

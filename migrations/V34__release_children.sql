@@ -49,7 +49,7 @@ BEGIN
     IF cardinality(gone) > 0 THEN
         SELECT t.released + t.cancelled
         INTO settled
-        FROM _tell_children(gone, NULL, most) AS t;
+        FROM _tell_children(gone, after_child => NULL, most => most) AS t;
     END IF;
     UPDATE job_parent AS e
     SET linked = true

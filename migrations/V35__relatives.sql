@@ -54,11 +54,13 @@ END;
 COMMENT ON FUNCTION cancel_graph IS
     'Cancels these jobs and all jobs that run after them, directly or not, whatever their conditions, as cancel_jobs does. Returns one row per cancelled job. Parents of these jobs stay as they are: to cancel a whole graph, name its first jobs.';
 
-CREATE FUNCTION _failed_in_graph(of_job uuid) RETURNS uuid[]
-    LANGUAGE sql STABLE
-    RETURN ARRAY(
-        SELECT j.id
-        FROM unnest(_ancestors_of(ARRAY(SELECT d.id FROM descendants_of(ARRAY[of_job]) AS d (id)), false)) AS m (id)
+CREATE FUNCTION retry_graph(id uuid, dry_run boolean DEFAULT false)
+RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
+    LANGUAGE sql VOLATILE
+BEGIN ATOMIC
+    WITH failed AS MATERIALIZED (
+        SELECT coalesce(array_agg(j.id), '{}') AS ids
+        FROM unnest(_ancestors_of(ARRAY(SELECT d.id FROM descendants_of(ARRAY[retry_graph.id]) AS d (id)), false)) AS m (id)
         CROSS JOIN LATERAL (
             SELECT j.id FROM job AS j
             WHERE j.id = m.id AND j.state IN ('cancelled', 'discarded') AND j.replaced_by IS NULL
@@ -72,14 +74,7 @@ CREATE FUNCTION _failed_in_graph(of_job uuid) RETURNS uuid[]
             WHERE e.child = j.id AND e.outcome IS NOT NULL AND e.refused_end IS NOT NULL
             LIMIT 1
         ) IS NULL
-    );
-COMMENT ON FUNCTION _failed_in_graph IS 'The jobs of a graph from which retry_graph resumes it.';
-
-CREATE FUNCTION retry_graph(id uuid, dry_run boolean DEFAULT false)
-RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
-    LANGUAGE sql VOLATILE
-BEGIN ATOMIC
-    WITH failed AS MATERIALIZED (SELECT _failed_in_graph(retry_graph.id) AS ids),
+    ),
     planned AS MATERIALIZED (
         SELECT f.ids || _cancelled_below(f.ids) AS ids FROM failed AS f WHERE retry_graph.dry_run
     )

@@ -138,9 +138,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT place_of(_place_value(k.way, e.unique_key, e.group_key, e.args))) AS w (wanted)
     WHERE w.wanted <> place() COLLATE "C"
     LIMIT 1;
-    IF FOUND THEN
-        PERFORM _raise_wrong_place(misplaced.kind, misplaced.way, misplaced.wanted);
-    END IF;
+    PERFORM _raise_wrong_place(misplaced.kind, misplaced.way, misplaced.wanted) WHERE FOUND;
     RETURN NULL;
 END
 $$;

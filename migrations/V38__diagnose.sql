@@ -165,9 +165,8 @@ COMMENT ON FUNCTION _call IS 'A call of a function of this schema. arguments: as
 CREATE FUNCTION _checks() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{
-        place, transactions, prepared transactions, replication, notifications, indexes, tables, index bloat, retention, runners, queues,
-        queue limits, kinds, groups, jobs, suspects, expired jobs, rows, attempts, claims, maintenance, schedules,
-        registered kinds, unregistered jobs
+        place, transactions, replication, notifications, indexes, tables, retention, runners, queues, queue limits, kinds, groups,
+        jobs, suspects, expired jobs, rows, attempts, claims, maintenance, schedules, registered kinds, unregistered jobs
     }'::text[];
 COMMENT ON FUNCTION _checks IS 'The checks of diagnose. The function _find_queue_limits makes the check queue limits.';
 

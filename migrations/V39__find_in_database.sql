@@ -67,12 +67,7 @@ SELECT
 FROM open AS o
 CROSS JOIN LATERAL (SELECT o.blocks > 0 OR (o.is_idle AND o.changes <> '{}') AS is_in_the_way) AS w
 WHERE (NOT o.waits OR o.blocks > 0) AND (w.is_in_the_way OR o.snapshot_transactions IS NOT NULL)
-$$;
-COMMENT ON FUNCTION _find_transactions IS 'Finds open transactions that block sessions, hold rows of the queue, or have an old snapshot.';
-
-CREATE FUNCTION _find_prepared_transactions(thresholds jsonb) RETURNS SETOF finding
-    LANGUAGE sql STABLE
-AS $$
+UNION ALL
 SELECT
     'prepared_transaction', _judge(o.open_for, thresholds -> 'transaction'), 'prepared transaction ' || o.gid,
     format(
@@ -89,7 +84,8 @@ FROM (
     LIMIT 20
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_prepared_transactions IS 'Finds prepared transactions that were neither committed nor rolled back.';
+COMMENT ON FUNCTION _find_transactions IS
+    'Finds open transactions, prepared ones too, that block sessions, hold rows, or have an old snapshot.';
 
 CREATE FUNCTION _oldest_transactions() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -148,50 +144,6 @@ SELECT
 FROM (SELECT pg_notification_queue_usage() AS notify_usage) AS u
 $$;
 COMMENT ON FUNCTION _find_notifications IS 'Finds out whether the server''s queue of notifications fills up.';
-
-CREATE FUNCTION _find_indexes(thresholds jsonb) RETURNS SETOF finding
-    LANGUAGE sql STABLE
-AS $$
-SELECT
-    'index_invalid',
-    CASE WHEN i.may_be_building THEN 'notice' WHEN i.is_leftover THEN 'warning' ELSE 'critical' END,
-    format('index %s of %s', i.name, i.of_table),
-    format(
-        'no query uses it, since %s; %s',
-        CASE WHEN i.may_be_building THEN 'it is being built, or building it failed' ELSE 'building it failed' END,
-        CASE WHEN i.is_written THEN 'every write maintains it' ELSE 'it is empty' END
-    ),
-    CASE
-        WHEN i.is_leftover THEN 'A failed rebuild left it behind: drop it, as the owner of the tables'
-        ELSE 'Rebuild it without blocking writes, as the owner of the tables'
-    END,
-    format(
-        CASE WHEN i.is_leftover THEN 'DROP INDEX CONCURRENTLY %I.%I;' ELSE 'REINDEX INDEX CONCURRENTLY %I.%I;' END,
-        current_schema(), i.name
-    ),
-    NULL, to_jsonb(i)
-FROM (
-    SELECT
-        c.relname::text AS name,
-        r.relname::text AS of_table,
-        -- What a failed REINDEX CONCURRENTLY leaves behind beside the index that it was for.
-        c.relname ~ '_cc(new|old)[0-9]*$' AS is_leftover,
-        x.indisready AS is_written,
-        EXISTS (
-            SELECT FROM pg_locks AS l
-            WHERE l.relation = x.indrelid
-                AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-                AND l.mode = 'ShareUpdateExclusiveLock'
-                AND l.granted
-        ) AS may_be_building
-    FROM pg_index AS x
-    JOIN pg_class AS c ON c.oid = x.indexrelid
-    JOIN pg_class AS r ON r.oid = x.indrelid
-    WHERE r.relnamespace = quote_ident(current_schema())::regnamespace AND NOT x.indisvalid
-) AS i
-ORDER BY i.name COLLATE "C"
-$$;
-COMMENT ON FUNCTION _find_indexes IS 'Finds indexes that no query uses, because building them failed or is going on.';
 
 CREATE FUNCTION _find_tables(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
@@ -302,9 +254,47 @@ $$;
 COMMENT ON FUNCTION _bloated_indexes IS
     'The indexes of the queue with at least this many pages that hold at least this multiple of the pages that they need. The most bloated comes first. Indexes other than B-trees, and those of tables that were never analysed, are left out.';
 
-CREATE FUNCTION _find_index_bloat(thresholds jsonb) RETURNS SETOF finding
+CREATE FUNCTION _find_indexes(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
 AS $$
+SELECT
+    'index_invalid',
+    CASE WHEN i.may_be_building THEN 'notice' WHEN i.is_leftover THEN 'warning' ELSE 'critical' END,
+    format('index %s of %s', i.name, i.of_table),
+    format(
+        'no query uses it, since %s; %s',
+        CASE WHEN i.may_be_building THEN 'it is being built, or building it failed' ELSE 'building it failed' END,
+        CASE WHEN i.is_written THEN 'every write maintains it' ELSE 'it is empty' END
+    ),
+    CASE
+        WHEN i.is_leftover THEN 'A failed rebuild left it behind: drop it, as the owner of the tables'
+        ELSE 'Rebuild it without blocking writes, as the owner of the tables'
+    END,
+    format(
+        CASE WHEN i.is_leftover THEN 'DROP INDEX CONCURRENTLY %I.%I;' ELSE 'REINDEX INDEX CONCURRENTLY %I.%I;' END,
+        current_schema(), i.name
+    ),
+    NULL, to_jsonb(i)
+FROM (
+    SELECT
+        c.relname::text AS name,
+        r.relname::text AS of_table,
+        -- What a failed REINDEX CONCURRENTLY leaves behind beside the index that it was for.
+        c.relname ~ '_cc(new|old)[0-9]*$' AS is_leftover,
+        x.indisready AS is_written,
+        EXISTS (
+            SELECT FROM pg_locks AS l
+            WHERE l.relation = x.indrelid
+                AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+                AND l.mode = 'ShareUpdateExclusiveLock'
+                AND l.granted
+        ) AS may_be_building
+    FROM pg_index AS x
+    JOIN pg_class AS c ON c.oid = x.indexrelid
+    JOIN pg_class AS r ON r.oid = x.indrelid
+    WHERE r.relnamespace = quote_ident(current_schema())::regnamespace AND NOT x.indisvalid
+) AS i
+UNION ALL
 SELECT
     'index_bloated', 'warning', 'index ' || b.name,
     format(
@@ -321,7 +311,7 @@ FROM (
     ) AS b
 ) AS b
 $$;
-COMMENT ON FUNCTION _find_index_bloat IS 'Finds indexes that hold many times the pages that they need.';
+COMMENT ON FUNCTION _find_indexes IS 'Finds indexes that no query uses, because building them failed, and bloated ones.';
 
 CREATE FUNCTION _find_retention(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE

@@ -236,10 +236,7 @@ CREATE FUNCTION _find_groups(thresholds jsonb) RETURNS SETOF finding
 AS $$
 -- By queue and reason, with the group that has waited for longest. Only groups of queues that are not paused and that a live
 -- runner works are named. A runner that does not report its kinds may know any.
-WITH live AS MATERIALIZED (
-    SELECT r.queues, r.kinds FROM runner AS r WHERE r.leased_until > clock_timestamp()
-),
-held AS (
+WITH held AS (
     SELECT
         g.queue COLLATE "C" AS queue, g.group_key COLLATE "C" AS group_key, g.head, g.head_kind COLLATE "C" AS head_kind,
         g.held_by, _age(g.head_since) AS age,
@@ -248,16 +245,13 @@ held AS (
             WHEN g.held_code = 'group_held' THEN CASE WHEN g.held_until > clock_timestamp() + interval '1 h' THEN 'hold' END
             WHEN g.held_code IN ('queue_held', 'queue_rate', 'group_rate') THEN NULL
             WHEN g.held_code = 'group_began' THEN 'began'
-            WHEN NOT EXISTS (
-                SELECT FROM live AS l
-                WHERE g.queue = ANY (l.queues) AND (l.kinds IS NULL OR g.head_kind = ANY (l.kinds))
-            ) THEN 'kind'
+            WHEN EXISTS (SELECT FROM _kind_obstacle(g.queue, g.head_kind)) THEN 'kind'
             WHEN g.held_code = 'group_limit' THEN 'limit'
         END COLLATE "C" AS reason
-    FROM groups(NULL, 1000) AS g
+    FROM groups(look_at => 1000) AS g
     WHERE g.head IS NOT NULL
         AND NOT EXISTS (SELECT FROM queue AS q WHERE q.name = g.queue AND q.paused_at IS NOT NULL)
-        AND EXISTS (SELECT FROM live AS l WHERE g.queue = ANY (l.queues))
+        AND EXISTS (SELECT FROM _live_runners(g.queue))
 )
 SELECT
     'group_held',

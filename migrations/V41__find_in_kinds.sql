@@ -5,15 +5,6 @@ CREATE FUNCTION _find_kinds(thresholds jsonb) RETURNS SETOF finding
 AS $$
 -- The runners take what is before and behind jobs of an unknown kind, so such jobs gather at the queue's head. Only queues that
 -- a live runner works are looked at. A runner that does not report its kinds may know any.
-WITH live AS MATERIALIZED (
-    SELECT r.queues, r.kinds FROM runner AS r WHERE r.leased_until > clock_timestamp()
-),
-head AS MATERIALIZED (
-    SELECT a.queue, h.kind COLLATE "C" AS kind, h.scheduled_at
-    FROM (SELECT a.queue COLLATE "C" AS queue FROM _available_queues() AS a (queue) LIMIT 1000) AS a
-    CROSS JOIN LATERAL _available_jobs(a.queue, 1000) AS h
-    WHERE EXISTS (SELECT FROM live AS l WHERE a.queue = ANY (l.queues))
-)
 SELECT
     'kind_unknown', CASE WHEN _judge(k.oldest_age, thresholds -> 'waiting') IS NULL THEN 'notice' ELSE 'warning' END,
     'kind ' || k.kind,
@@ -24,16 +15,15 @@ SELECT
     'Deploy a runner with a worker for it. If the kind was removed, cancel its jobs. If it is misspelt, insert them again',
     NULL, format('%s --kind %s --dry-run', _command('job cancel --queue', k.queue), _shell_word(k.kind)), to_jsonb(k)
 FROM (
-    SELECT h.queue, h.kind, count(*) AS jobs, _age(min(h.scheduled_at)) AS oldest_age
-    FROM head AS h
-    WHERE NOT EXISTS (
-        SELECT FROM live AS l
-        WHERE h.queue = ANY (l.queues) AND (l.kinds IS NULL OR h.kind = ANY (l.kinds))
-    )
-    GROUP BY h.queue, h.kind
-    ORDER BY h.queue, h.kind
-    LIMIT 100
+    SELECT a.queue, h.kind COLLATE "C" AS kind, count(*) AS jobs, _age(min(h.scheduled_at)) AS oldest_age
+    FROM (SELECT a.queue COLLATE "C" AS queue FROM _available_queues() AS a (queue) LIMIT 1000) AS a
+    CROSS JOIN LATERAL _available_jobs(a.queue, 1000) AS h
+    WHERE EXISTS (SELECT FROM _live_runners(a.queue))
+    GROUP BY a.queue, h.kind COLLATE "C"
 ) AS k
+CROSS JOIN LATERAL _kind_obstacle(k.queue, k.kind)
+ORDER BY k.queue, k.kind
+LIMIT 100
 $$;
 COMMENT ON FUNCTION _find_kinds IS 'Finds kinds among 1,000 available jobs of each queue that no live runner of the queue works.';
 

@@ -95,14 +95,8 @@ SELECT
     NULL, _command('job show', g.job::text), to_jsonb(g)
 FROM (
     SELECT d.kind, d.queue, count(*) AS jobs, (array_agg(d.id ORDER BY d.id DESC))[1] AS job
-    FROM (
-        SELECT j.id, j.kind, j.queue, j.finalized_at, j.expires_at, j.errors -> -1 ->> 'code' AS code
-        FROM job AS j
-        WHERE j.state = 'discarded'
-        ORDER BY j.id DESC
-        LIMIT 1000
-    ) AS d
-    WHERE d.expires_at IS NOT NULL AND d.code = 'expired' AND d.finalized_at > statement_timestamp() - interval '1 hour'
+    FROM _waiting_and_discarded_jobs(1000) AS d
+    WHERE d.state = 'discarded' AND d.at > statement_timestamp() - interval '1 hour' AND d.last_error ->> 'code' = 'expired'
     GROUP BY d.kind, d.queue
     HAVING count(*) >= 100
     ORDER BY d.kind, d.queue
@@ -118,15 +112,9 @@ AS $$
 -- minute, 100 at the most, with 32 MB together as they are stored. Choosing them reads no value that is stored out of line.
 WITH discarded AS (
     SELECT u.kind, u.queue, count(*) AS jobs, (array_agg(u.id ORDER BY u.id DESC))[1] AS job,
-        left((array_agg(u.problem ORDER BY u.id DESC))[1], 300) AS problem
-    FROM (
-        SELECT j.id, j.kind, j.queue, j.errors #>> '{-1,error}' AS problem
-        FROM job AS j
-        WHERE j.state = 'discarded'
-        ORDER BY j.id DESC
-        LIMIT 1000
-    ) AS u
-    WHERE u.problem COLLATE "C" LIKE 'the job''s row cannot be %'
+        left((array_agg(u.last_error ->> 'error' ORDER BY u.id DESC))[1], 300) AS problem
+    FROM _waiting_and_discarded_jobs(1000) AS u
+    WHERE u.state = 'discarded' AND (u.last_error ->> 'error') COLLATE "C" LIKE 'the job''s row cannot be %'
     GROUP BY u.kind, u.queue
     ORDER BY u.kind, u.queue
     LIMIT 100
@@ -173,7 +161,7 @@ FROM (
     SELECT
         w.kind, w.queue, false, 1, t.id,
         coalesce('the job''s row cannot be read: ' || t.problem, 'the text of the job''s values may exceed 1 GB, which no fetch returns')
-    FROM try_jobs(ARRAY(SELECT w.id FROM waiting AS w), NULL) AS t
+    FROM try_jobs(ARRAY(SELECT w.id FROM waiting AS w), worker => NULL) AS t
     JOIN waiting AS w ON w.id = t.id
     -- As _set_aside has it.
     WHERE CASE WHEN t.code IS NULL THEN t.bytes > 178956970 ELSE t.bytes IS NULL AND left(t.code, 2) IN ('22', '54', '58', 'XX') END

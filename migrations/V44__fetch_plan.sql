@@ -145,34 +145,6 @@ END
 $$;
 COMMENT ON FUNCTION _remember IS 'Stores what a worker remembers between fetches if it changed, unless another transaction has its row locked.';
 
-CREATE FUNCTION _discard_doomed(aside jsonb, OUT discarded jsonb, OUT others jsonb)
-    LANGUAGE plpgsql VOLATILE
-AS $$
-DECLARE
-    doomed record;
-BEGIN
-    discarded := '{}';
-    others := aside;
-    FOR doomed IN
-        SELECT a.id, a.entry FROM jsonb_each(aside) AS a (id, entry)
-        WHERE a.entry ? 'doom' AND (a.entry ->> 'until')::timestamptz <= clock_timestamp()
-    LOOP
-        IF _discard_unreadable(doomed.id::uuid, doomed.entry ->> 'doom') THEN
-            others := others - doomed.id;
-            discarded := discarded || jsonb_build_object(doomed.id, doomed.entry -> 'doom');
-        ELSE
-            -- The server may still be at work on a fetch that was given up. A lock that lasts longer may be that of a session
-            -- which mends the row, so the job is tried again.
-            others := others || jsonb_build_object(doomed.id, _later(
-                doomed.entry - CASE WHEN (doomed.entry ->> 'wait')::interval >= interval '8 s' THEN 'doom' ELSE '' END,
-                '500 ms', '10 min'
-            ));
-        END IF;
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION _discard_doomed IS 'Discards jobs set aside that are past help. discarded: their reasons by id. others: those that stay.';
-
 CREATE FUNCTION _note_fetch(plan fetch_plan, of_queues jsonb, ids uuid[], suspects_taken integer) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -189,6 +161,7 @@ DECLARE
     lone jsonb;
     seen record;
     doomed record;
+    discarded jsonb := '{}';
     is_careful boolean;
 BEGIN
     SELECT
@@ -224,8 +197,23 @@ BEGIN
             memory := jsonb_set(memory, ARRAY['aside', plan.lone_id::text], _later(lone, '1 s', '1 min'));
         END IF;
     END IF;
-    SELECT d.* INTO doomed FROM _discard_doomed(coalesce(memory -> 'aside', '{}')) AS d;
-    memory := memory - 'aside' || CASE WHEN doomed.others <> '{}' THEN jsonb_build_object('aside', doomed.others) ELSE '{}' END;
+    FOR doomed IN
+        SELECT a.id, a.entry FROM jsonb_each(memory -> 'aside') AS a (id, entry)
+        WHERE a.entry ? 'doom' AND (a.entry ->> 'until')::timestamptz <= clock_timestamp()
+    LOOP
+        IF _discard_unreadable(doomed.id::uuid, doomed.entry ->> 'doom') THEN
+            memory := memory #- ARRAY['aside', doomed.id];
+            discarded := discarded || jsonb_build_object(doomed.id, doomed.entry -> 'doom');
+        ELSE
+            -- The server may still be at work on a fetch that was given up. A lock that lasts longer may be that of a session
+            -- which mends the row, so the job is tried again.
+            memory := jsonb_set(memory, ARRAY['aside', doomed.id], _later(
+                doomed.entry - CASE WHEN (doomed.entry ->> 'wait')::interval >= interval '8 s' THEN 'doom' ELSE '' END,
+                '500 ms', '10 min'
+            ));
+        END IF;
+    END LOOP;
+    memory := memory - CASE WHEN memory -> 'aside' = '{}' THEN 'aside' ELSE '' END;
     is_careful := plan.on_trial > 0 OR seen.has_suspects OR memory ?| '{drains_until, alone_at, aside}';
     IF is_careful THEN
         memory := memory || '{"is_careful": true}';
@@ -241,7 +229,7 @@ BEGIN
         'is_partial', is_partial,
         'is_draining', plan.is_draining,
         'may_fetch_ahead', plan.on_trial = 0 AND NOT seen.has_suspects AND NOT is_partial,
-        'discarded', doomed.discarded,
+        'discarded', discarded,
         'next_in', extract(epoch FROM plan.next_at - at)
     );
 END
@@ -298,7 +286,7 @@ BEGIN
                 ARRAY(SELECT e.wanted ->> 'name' FROM jsonb_array_elements(queues) AS e (wanted)),
                 ARRAY(SELECT (e.wanted ->> 'free')::integer FROM jsonb_array_elements(queues) AS e (wanted)),
                 kinds, plan.except_ids
-            ) AS n
+            ) AS n (id)
         );
     END IF;
     FOR tried IN

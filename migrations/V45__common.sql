@@ -10,39 +10,44 @@
 -- index scan in order. Compiling (jit) takes ten times as long as running. The rare calls of maintenance are planned each time.
 DO $$
 DECLARE
-    common record;
+    statement text;
 BEGIN
-    FOR common IN
-        SELECT f.name, s.setting
+    FOR statement IN
+        SELECT format('ALTER FUNCTION %s SET %s', f.name, s.setting)
         FROM (
             VALUES
                 ('search_path FROM CURRENT', '{
-                    _add_history, _add_parents, _apply_max_waiting, _available_queues, _bloated_indexes, _call, _check_edges,
-                    _check_parents, _command, _complete_runs, _delete_runs, _discard_unreadable, _end_future_times,
-                    _enter_worker, _estimated_jobs, _fetch_jobs, _find, _finish_runs, _histogram, _history_percentile, _hold_back,
-                    _insert_graph, _jobs_of_groups, _kind_digest, _lock_queue, _log_change, _may_notify, _next_jobs, _note_deploy,
-                    _obstacle_reason, _obstacle_remedy, _place_periodic, _place_value, _plain_jobs, _prune_jobs,
-                    _refuse_beyond_max_waiting, _refuse_misplaced, _release_step, _retry_delay, _run_periodic_now, _run_service,
-                    _running_times, _set_aside, _settle, _spend_tokens, _take_claims, _take_service, _tell_runners, _tend_history, _thresholds,
-                    _wake_releaser, _wake_runners, _write_history
+                    _add_history, _add_parents, _apply_max_waiting, _available_queues, _bloated_indexes, _call,
+                    _canonical_value, _check_claim_members, _check_edges, _check_key_members, _check_parents, _check_pointers,
+                    _command, _complete_runs, _cover_holder, _delete_runs, _discard_unreadable, _double_text, _end_future_times,
+                    _enter_worker, _estimated_jobs, _explain_insert, _fetch_jobs, _find, _finish_runs, _histogram,
+                    _history_percentile, _hold_back, _insert_batch, _insert_graph, _insert_one, _job_claim, _jobs_of_groups,
+                    _kind_digest, _lock_queue, _log_change, _may_notify, _next_jobs, _note_deploy, _note_duplicates,
+                    _obstacle_reason, _obstacle_remedy, _place_periodic, _place_value, _plain_jobs, _policy_length, _prune_jobs,
+                    _read_unique_policy, _refuse_beyond_max_waiting, _refuse_member, _refuse_misplaced, _refuse_policy,
+                    _release_expired, _release_step, _replace_holder, _retry_delay, _run_periodic_now, _run_service,
+                    _running_times, _set_aside, _settle, _spend_tokens, _take_claims, _take_service, _tell_runners,
+                    _tend_history, _thresholds, _update_holder, _wake_releaser, _wake_runners, _write_history
                 }'::text[]),
                 ('plan_cache_mode = force_generic_plan', '{
-                    _check_edges, _complete_runs, _delete_runs, _fetch_jobs, _finish_runs, _jobs_of_groups, _refuse_beyond_max_waiting,
-                    _release_step, _spend_tokens, _take_claims, delete_jobs, extend_jobs, fetch_jobs, finish_jobs, retry_jobs,
-                    try_jobs, why_waiting
+                    _check_edges, _complete_runs, _delete_runs, _explain_insert, _fetch_jobs, _finish_runs, _insert_batch,
+                    _insert_one, _jobs_of_groups, _note_duplicates, _refuse_beyond_max_waiting, _release_step, _spend_tokens,
+                    _take_claims, delete_jobs, extend_jobs, fetch_jobs, finish_jobs, retry_jobs, try_jobs, why_waiting
                 }'),
                 ('plan_cache_mode = force_custom_plan', '{
-                    _add_parents, _check_parents, _discard_expired, _discard_unreadable, _insert_graph, _prune_jobs, _run_service
+                    _add_parents, _check_parents, _discard_expired, _discard_unreadable, _insert_graph, _prune_jobs,
+                    _run_service
                 }'),
                 ('enable_seqscan = off SET jit = off', '{
-                    _available_queues, _check_edges, _complete_runs, _delete_runs, _fetch_jobs, _find, _finish_runs, _jobs_of_groups,
-                    _next_jobs, _refuse_beyond_max_waiting, _release_step, _spend_tokens, _take_claims, delete_jobs, extend_jobs,
-                    failing_codes, failing_errors, failing_kinds, fetch_jobs, finish_jobs, groups, queues, retentions, retry_jobs,
-                    stuck_jobs, try_jobs, why_waiting
+                    _available_queues, _check_edges, _complete_runs, _delete_runs, _explain_insert, _fetch_jobs, _find,
+                    _finish_runs, _insert_batch, _insert_one, _jobs_of_groups, _next_jobs, _refuse_beyond_max_waiting,
+                    _release_step, _spend_tokens, _take_claims, delete_jobs, extend_jobs, failing_codes, failing_errors,
+                    failing_kinds, fetch_jobs, finish_jobs, fold_duplicates, groups, queues, retentions, retry_jobs, stuck_jobs,
+                    try_jobs, why_waiting
                 }'),
                 ('enable_bitmapscan = off', '{
-                    _available_queues, _find, _jobs_of_groups, _refuse_beyond_max_waiting, failing_codes, failing_kinds, groups, queues,
-                    retentions, stuck_jobs, why_waiting
+                    _available_queues, _find, _jobs_of_groups, _refuse_beyond_max_waiting, failing_codes, failing_kinds,
+                    fold_duplicates, groups, queues, retentions, stuck_jobs, why_waiting
                 }'),
                 ('jit = off', '{_tend_history, _write_history, maintain}')
         ) AS s (setting, functions)
@@ -54,37 +59,17 @@ BEGIN
             WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.prosqlbody IS NULL
                 AND p.proname COLLATE "C" ~ '^[^_]' AND p.proname <> 'new_job_id' AND s.setting = 'search_path FROM CURRENT'
         ) AS f
-    LOOP
-        EXECUTE format('ALTER FUNCTION %s SET %s', common.name, common.setting);
-    END LOOP;
-END
-$$;
-
--- A function that runs with the rights of the schema's owner is called by roles that were granted it. An insert notes its
--- duplicates for any role.
-DO $$
-DECLARE
-    owned text;
-BEGIN
-    FOR owned IN
-        SELECT p.oid::regprocedure
+        UNION ALL
+        -- A function that runs with the rights of the schema's owner is called by roles that were granted it. An insert notes
+        -- its duplicates for any role.
+        SELECT format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', p.oid::regprocedure)
         FROM pg_proc AS p
         WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.prosecdef
             AND p.proname NOT IN ('_note_duplicates', 'fold_duplicates')
-    LOOP
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', owned);
-    END LOOP;
-END
-$$;
-
--- A column that has no comment so far means the column of that name of the job, of the queue, of the history, or of the view
--- that shows the same jobs. A primary key has one row for each value.
-DO $$
-DECLARE
-    bare record;
-BEGIN
-    FOR bare IN
-        SELECT 'COLUMN ' || v.oid::regclass || '.' || quote_ident(a.attname) AS name, m.meaning
+        UNION ALL
+        -- A column that has no comment so far means the column of that name of the job, of the queue, of the history, or of the
+        -- view that shows the same jobs.
+        SELECT format('COMMENT ON COLUMN %s.%I IS %L', v.oid::regclass, a.attname, m.meaning)
         FROM pg_class AS v
         JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
         CROSS JOIN LATERAL (
@@ -97,14 +82,15 @@ BEGIN
         WHERE v.relnamespace = quote_ident(current_schema())::regnamespace AND v.relkind IN ('r', 'v')
             AND col_description(v.oid, a.attnum) IS NULL
         UNION ALL
-        SELECT
-            format('CONSTRAINT %I ON %s', k.conname, k.conrelid::regclass),
+        SELECT format(
+            'COMMENT ON CONSTRAINT %I ON %s IS %L', k.conname, k.conrelid::regclass,
             format('One row for each %s.', split_part(rtrim(pg_get_constraintdef(k.oid), ')'), '(', 2))
+        )
         FROM pg_constraint AS k
         WHERE k.connamespace = quote_ident(current_schema())::regnamespace AND k.contype = 'p'
             AND obj_description(k.oid, 'pg_constraint') IS NULL
     LOOP
-        EXECUTE format('COMMENT ON %s IS %L', bare.name, bare.meaning);
+        EXECUTE statement;
     END LOOP;
 END
 $$;

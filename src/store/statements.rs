@@ -28,13 +28,17 @@ const WITHIN: &str =
 /// The row of the log of a change of jobs, which replaces the marker `/* logged */(SELECT)`. It takes parameters 3 to 6.
 const LOGGED: &str = include_str!("logged.sql");
 
+/// A change of jobs by an operator. The call of the verb replaces its marker.
+const CHANGE: &str = include_str!("sql/operator/change.sql");
+
 macro_rules! statements {
-    ($($(#[$condition:meta])* $name:ident),* $(,)?) => {
+    (changes { $($change:ident: $call:literal,)* } $($folder:ident { $($(#[$condition:meta])* $name:ident),* $(,)? })*) => {
         /// Every statement, rendered for one schema.
         #[derive(Clone, Debug)]
         pub(crate) struct Statements {
             schema: SchemaName,
-            $($(#[$condition])* pub(super) $name: SqlStr,)*
+            $($($(#[$condition])* pub(super) $name: SqlStr,)*)*
+            $(pub(super) $change: SqlStr,)*
         }
 
         impl Statements {
@@ -51,107 +55,130 @@ macro_rules! statements {
                     AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
                 };
                 Self {
-                    $($(#[$condition])* $name: render(include_str!(concat!("sql/", stringify!($name), ".sql"))),)*
+                    $($($(#[$condition])* $name: render(include_str!(concat!(
+                        "sql/", stringify!($folder), "/", stringify!($name), ".sql"
+                    ))),)*)*
+                    $($change: render(&CHANGE.replace("/* change */", $call)),)*
                     schema,
                 }
             }
 
             /// Every statement with its name, for the test that prepares them all.
             pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
-                Vec::from([$($(#[$condition])* (stringify!($name), self.$name.clone()),)*])
+                Vec::from([
+                    $($($(#[$condition])* (stringify!($name), self.$name.clone()),)*)*
+                    $((stringify!($change), self.$change.clone()),)*
+                ])
             }
         }
     };
 }
 
+// By the folders of `sql`.
 statements! {
-    begin_run,
-    bloated_indexes,
-    cancel_jobs,
-    claiming_jobs,
-    complete,
-    count_matching,
-    database_time,
-    define_periodic,
-    delete,
-    delete_jobs,
-    discard_jobs,
-    deletes_completed,
-    due_periodic,
-    #[cfg(feature = "testing")]
-    end_connections,
-    explain_unique,
-    extend_lease,
-    failed_indexes,
-    fetch,
-    final_jobs,
-    finish,
-    flag_periodic,
-    give_back,
-    #[cfg(feature = "testing")]
-    held_back,
-    hold_back,
-    holder,
-    insert_batch,
-    insert_graph,
-    insert_one,
-    insert_plain,
-    insert_plain_one,
-    insert_unique_one,
-    job_by_id,
-    large_tables,
-    last_id,
-    #[cfg(feature = "testing")]
-    left_behind,
-    limit_statements,
-    list_newest,
-    list_oldest,
-    live_runners,
-    locked_jobs,
-    log_change,
-    matching_ids,
-    #[cfg(feature = "testing")]
-    may_create_databases,
-    name_place,
-    #[cfg(feature = "testing")]
-    next_job,
-    not_completed,
-    note_deploy,
-    parents_of,
-    #[cfg(feature = "testing")]
-    periodic_slots,
-    place_identity,
-    queue_settings,
-    register_kinds,
-    registered_kind,
-    register_runner,
-    release_claim,
-    release_jobs,
-    release_service,
-    remove_queue,
-    remove_runner,
-    reschedule_jobs,
-    retry_graph,
-    retry_jobs,
-    #[cfg(feature = "testing")]
-    run_passed_slots,
-    run_periodic,
-    run_service,
-    schema_version,
-    session,
-    set_aside,
-    set_priority,
-    set_runner_idle,
-    #[cfg(feature = "testing")]
-    start_job,
-    still_held,
-    store_progress,
-    take_service,
-    #[cfg(feature = "testing")]
-    time_shifts,
-    #[cfg(feature = "testing")]
-    window_shift,
-    write_history,
+    changes {
+        cancel_jobs: "/* schema */cancel_jobs($1, $7)",
+        delete_jobs: "/* schema */delete_jobs($1, $7)",
+        discard_jobs: "/* schema */discard_jobs($1, $7)",
+        release_jobs: "/* schema */release_jobs($1, $7)",
+        reschedule_jobs: "/* schema */reschedule_jobs($1, $8, $7)",
+        set_priority: "/* schema */set_priority($1, $8::smallint, $7)",
+        retry_jobs: "/* schema */retry_jobs($1, $7, $8)",
+        retry_graph: "(SELECT r.* FROM unnest($1::uuid[]) AS g (id) CROSS JOIN LATERAL /* schema */retry_graph(g.id) AS r)",
+    }
+    insert {
+        claiming_jobs,
+        explain_unique,
+        holder,
+        insert_batch,
+        insert_graph,
+        insert_one,
+        insert_plain,
+        insert_plain_one,
+        insert_unique_one,
+        register_kinds,
+        registered_kind,
+        release_claim,
+    }
+    work {
+        complete,
+        delete,
+        deletes_completed,
+        fetch,
+        final_jobs,
+        finish,
+        give_back,
+        hold_back,
+        not_completed,
+        set_aside,
+        still_held,
+        store_progress,
+    }
+    runner {
+        begin_run,
+        bloated_indexes,
+        extend_lease,
+        failed_indexes,
+        large_tables,
+        live_runners,
+        note_deploy,
+        register_runner,
+        release_service,
+        remove_runner,
+        run_service,
+        set_runner_idle,
+        take_service,
+        write_history,
+    }
+    operator {
+        count_matching,
+        job_by_id,
+        last_id,
+        list_newest,
+        list_oldest,
+        locked_jobs,
+        log_change,
+        matching_ids,
+        parents_of,
+        queue_settings,
+        remove_queue,
+    }
+    periodic {
+        define_periodic,
+        due_periodic,
+        flag_periodic,
+        run_periodic,
+    }
+    session {
+        database_time,
+        limit_statements,
+        name_place,
+        place_identity,
+        schema_version,
+        session,
+    }
+    testing {
+        #[cfg(feature = "testing")]
+        end_connections,
+        #[cfg(feature = "testing")]
+        held_back,
+        #[cfg(feature = "testing")]
+        left_behind,
+        #[cfg(feature = "testing")]
+        may_create_databases,
+        #[cfg(feature = "testing")]
+        next_job,
+        #[cfg(feature = "testing")]
+        periodic_slots,
+        #[cfg(feature = "testing")]
+        run_passed_slots,
+        #[cfg(feature = "testing")]
+        start_job,
+        #[cfg(feature = "testing")]
+        time_shifts,
+        #[cfg(feature = "testing")]
+        window_shift,
+    }
 }
 
 impl Statements {

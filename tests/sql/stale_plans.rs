@@ -14,7 +14,7 @@ use support::Database;
 
 /// The state of a job, what is special about it, and a call that is about it alone. `$id`, `$key`, `$worker` and `$policy`
 /// stand for the job's id, its unique key, its worker, and a policy that makes the same key.
-const CALLS: [(&str, &str, &str); 42] = [
+const CALLS: [(&str, &str, &str); 41] = [
     ("available", "", "cancel_jobs(ARRAY[$id]::uuid[])"),
     ("available", "", "discard_jobs(ARRAY[$id]::uuid[])"),
     ("available", "", "delete_jobs(ARRAY[$id]::uuid[])"),
@@ -29,7 +29,6 @@ const CALLS: [(&str, &str, &str); 42] = [
     ("available", "", "release_claim($key)"),
     ("available", "", "try_jobs(ARRAY[$id]::uuid[], $worker)"),
     ("available", "", "_discard_unreadable($id, 'a')"),
-    ("scheduled", "due", "_run_service('promoter')"),
     ("available", "expired", "_run_service('expirer')"),
     ("cancelled", "yielded", "_take_claims(ARRAY[$id]::uuid[])"),
     ("running", "", "_complete_runs($worker, NULL, ARRAY[$id]::uuid[], '{1}')"),

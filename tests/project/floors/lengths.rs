@@ -12,9 +12,14 @@ const MAX_LINES: usize = 400;
 const MAX_SQL_LINES: usize = 150;
 
 fn sql_files(directory: &str) -> Vec<PathBuf> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
-    let mut files: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "sql"));
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(directory)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let (inner, other): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+        folders.extend(inner);
+        files.extend(other.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "sql")));
+    }
     files.sort();
     assert!(!files.is_empty());
     files

@@ -15,11 +15,8 @@ given_back AS (
         began = nullif(j.began, j.run),
         unique_yielded = j.unique_yielded OR /* schema */_enters_claim(j.unique_states, 'running', 'available')
     WHERE j.id = ANY (ARRAY(SELECT l.id FROM lost AS l))
-    RETURNING j.id, j.queue, j.unique_yielded
+    RETURNING j.id
 )
-SELECT
-    count(*) AS given_back,
-    /* schema */_wake_runners(array_agg(DISTINCT g.queue)) AS woken,
-    /* schema */_take_claims(array_agg(g.id) FILTER (WHERE g.unique_yielded)) AS discarded
+SELECT count(*) AS given_back, /* schema */_settle(array_agg(g.id)) AS discarded
 FROM given_back AS g
 HAVING count(*) > 0
