@@ -18,8 +18,7 @@ CREATE FUNCTION _nfc(given text) RETURNS text
         WHEN strpos(given, chr(4519)) = 0 THEN normalize(given, NFC)
         ELSE _nfc_around_u11a7(given)
     END;
-COMMENT ON FUNCTION _nfc IS
-    'The text in Unicode Normalization Form C, by the Unicode version of this server. Characters newer than that version stay as they are.';
+COMMENT ON FUNCTION _nfc IS 'The text in Unicode Normalization Form C, by the Unicode version of this server.';
 
 CREATE FUNCTION _utf16_order(name text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -32,8 +31,7 @@ CREATE FUNCTION _utf16_order(name text) RETURNS text
         chr(1114111) || E'\\1',
         'g'
     ) COLLATE "C";
-COMMENT ON FUNCTION _utf16_order IS
-    'A sort key for member names. Its byte order is the order of the names in UTF-16 code units, as RFC 8785 requires.';
+COMMENT ON FUNCTION _utf16_order IS 'A sort key for member names: their order in UTF-16 code units, as RFC 8785 requires.';
 
 CREATE FUNCTION _number_text(given numeric, plain_from numeric, plain_below numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -166,8 +164,7 @@ BEGIN
     RETURN '{' || coalesce(inner_text, '') || '}';
 END
 $$;
-COMMENT ON FUNCTION _canonical_value IS
-    'The recursive part of canonical_json, which checks the depth first. is_ascii: whether all names and strings of the value are ASCII.';
+COMMENT ON FUNCTION _canonical_value IS 'The recursive part of canonical_json. is_ascii: whether all names and strings are ASCII.';
 
 CREATE FUNCTION _canonical_part(given jsonb, is_ascii boolean) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE

@@ -88,8 +88,7 @@ CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS time
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The planner inlines the expression. The CASE spares the lookup of the time zone where there is no length.
     RETURN CASE WHEN length IS NOT NULL THEN (instant AT TIME ZONE 'UTC' + length) AT TIME ZONE 'UTC' END;
-COMMENT ON FUNCTION _length_after IS
-    'The time that is this length after an instant. Months are added in UTC, in every session''s time zone. Null if the length is null.';
+COMMENT ON FUNCTION _length_after IS 'The time that is this length after an instant. Months are added in UTC. Null: the length is null.';
 
 CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
     -- STABLE as to_char is. An IMMUTABLE function that calls a STABLE one is not inlined.
@@ -139,8 +138,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _check_pointers IS
-    'Raises error 22023 for the first of these parts that is a malformed JSON Pointer. member: the member of the policy that lists the parts.';
+COMMENT ON FUNCTION _check_pointers IS 'Raises error 22023 for the first malformed JSON Pointer of a member of the policy.';
 
 CREATE FUNCTION _add_part(source jsonb, path text[], chosen jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -174,8 +172,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _add_part IS
-    'The parts selected so far and the part of source at path, which keeps its nesting. Null: source has no such part.';
+COMMENT ON FUNCTION _add_part IS 'The parts selected so far and the part of source at path, nested as there. Null: source has no such part.';
 
 CREATE FUNCTION _chosen_parts(source jsonb, parts jsonb, is_required boolean, chosen jsonb DEFAULT NULL) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -200,8 +197,7 @@ BEGIN
     RETURN chosen;
 END
 $$;
-COMMENT ON FUNCTION _chosen_parts IS
-    'The parts selected so far and these parts of source. A part that source lacks is error 22023 if is_required, and is left out otherwise.';
+COMMENT ON FUNCTION _chosen_parts IS 'The parts selected so far and these of source. A missing one is error 22023 if is_required, or left out.';
 
 CREATE FUNCTION _policy_words(member text) RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -215,8 +211,7 @@ CREATE FUNCTION _policy_words(member text) RETURNS text[]
         WHEN 'on_reentry' THEN ARRAY['go_on', 'discard']
         WHEN 'like' THEN ARRAY['faktory', 'ojs', 'river', 'zizq']
     END;
-COMMENT ON FUNCTION _policy_words IS
-    'The words that a member of a policy accepts. states also accepts active, which means running.';
+COMMENT ON FUNCTION _policy_words IS 'The words that a member of a policy accepts. states also accepts active, which means running.';
 
 CREATE FUNCTION _scope_states(scope text) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -285,8 +280,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_key_members IS
-    'Raises error 22023 if the members of a policy that make its key exclude or need each other.';
+COMMENT ON FUNCTION _check_key_members IS 'Raises error 22023 if members of a policy that make its key exclude or need each other.';
 
 CREATE FUNCTION _check_claim_members(document jsonb, unique_states smallint, max_delay interval, period_length interval)
     RETURNS void
@@ -514,8 +508,7 @@ CREATE FUNCTION _name_problem(what text, name text) RETURNS text
         WHEN octet_length(name) > 128 THEN 'must not be longer than 128 bytes: ' || to_json(name)::text
         WHEN name COLLATE "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f]' THEN 'must not hold control characters: ' || to_json(name)::text
     END;
-COMMENT ON FUNCTION _name_problem IS
-    'The rule that the name of a kind or a queue breaks, as errors show it. what: kind or queue. Null: the name is valid.';
+COMMENT ON FUNCTION _name_problem IS 'The rule that the name of a kind or a queue (what) breaks. Null: the name is valid.';
 
 CREATE FUNCTION _check_job(
     kind text,

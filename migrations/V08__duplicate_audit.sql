@@ -15,15 +15,13 @@ CREATE TABLE duplicate_audit (
     CONSTRAINT duplicate_audit_pkey PRIMARY KEY (kind),
     CONSTRAINT duplicate_audit_keep_not_negative CHECK (keep >= interval '0')
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE duplicate_audit IS
-    'One row per kind whose suppressed duplicates are counted or were counted. audit_duplicates starts and stops the count. Deleting a row deletes the counts.';
+COMMENT ON TABLE duplicate_audit IS 'One row per kind whose suppressed duplicates are or were counted. audit_duplicates starts and stops it.';
 COMMENT ON COLUMN duplicate_audit.since IS 'When the count started.';
 COMMENT ON COLUMN duplicate_audit.stopped_at IS 'When the count stopped. Null: it goes on.';
 COMMENT ON COLUMN duplicate_audit.last_at IS 'When the last duplicate came, without those in duplicate_tally.';
 COMMENT ON COLUMN duplicate_audit.suppressed IS 'The number of suppressed duplicates of the kind, without those in duplicate_tally. It stays when the counters of keys are deleted.';
 COMMENT ON COLUMN duplicate_audit.keep IS 'How long the counter of a key is kept after its last duplicate. Default 7 days.';
 COMMENT ON COLUMN duplicate_audit.kind IS 'The kind of the inserts that were duplicates.';
-COMMENT ON CONSTRAINT duplicate_audit_pkey ON duplicate_audit IS 'One row per kind.';
 COMMENT ON CONSTRAINT duplicate_audit_keep_not_negative ON duplicate_audit IS
     'A retention is not negative. To keep counters for ever, set a long time, such as 1000 years.';
 
@@ -37,13 +35,10 @@ CREATE UNLOGGED TABLE duplicate_tally (
     kind text COLLATE "C" NOT NULL,
     unique_key text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, vacuum_truncate = off);
-COMMENT ON TABLE duplicate_tally IS
-    'Suppressed duplicates that are not in a counter yet. The table is unlogged: a crash of the server empties it, and a standby cannot read it.';
+COMMENT ON TABLE duplicate_tally IS 'Suppressed duplicates that are not in a counter yet. A crash of the server empties it.';
 COMMENT ON COLUMN duplicate_tally.at IS 'When the duplicates came.';
 COMMENT ON COLUMN duplicate_tally.holder IS 'The job that claimed the key.';
 COMMENT ON COLUMN duplicate_tally.suppressed IS 'The number of duplicates of one call.';
-COMMENT ON COLUMN duplicate_tally.kind IS 'The kind of the inserts.';
-COMMENT ON COLUMN duplicate_tally.unique_key IS 'The unique key of the inserts.';
 
 CREATE TABLE duplicate_count (
     first_at timestamptz NOT NULL,
@@ -54,15 +49,12 @@ CREATE TABLE duplicate_count (
     unique_key text COLLATE "C" NOT NULL,
     CONSTRAINT duplicate_count_pkey PRIMARY KEY (unique_key, kind)
 );
-COMMENT ON TABLE duplicate_count IS
-    'One row per kind and key: the number of suppressed duplicates at the last fold. The view suppressed_duplicate adds those that came since.';
+COMMENT ON TABLE duplicate_count IS 'One row per kind and key: the number of suppressed duplicates at the last fold.';
 COMMENT ON COLUMN duplicate_count.first_at IS 'When the first duplicate came.';
 COMMENT ON COLUMN duplicate_count.last_at IS 'When the last duplicate came.';
 COMMENT ON COLUMN duplicate_count.last_holder IS 'The job that the last duplicate met.';
 COMMENT ON COLUMN duplicate_count.suppressed IS 'The number of suppressed duplicates.';
-COMMENT ON COLUMN duplicate_count.kind IS 'The kind of the inserts.';
 COMMENT ON COLUMN duplicate_count.unique_key IS 'The unique key.';
-COMMENT ON CONSTRAINT duplicate_count_pkey ON duplicate_count IS 'One row per key and kind.';
 
 CREATE INDEX duplicate_count_kind ON duplicate_count (kind, last_at);
 COMMENT ON INDEX duplicate_count_kind IS 'Counters of a kind by age. Views and the retention read it.';
@@ -239,12 +231,6 @@ FROM (
 GROUP BY d.kind, d.unique_key;
 COMMENT ON VIEW suppressed_duplicate IS
     'One row per kind and key: how many inserts of audited kinds were suppressed. Counts duplicates that were ignored, and those that were rejected other than by an SQL error. Only committed duplicates count. A query by key or by kind uses an index. A standby cannot read the view: read duplicate_count there.';
-COMMENT ON COLUMN suppressed_duplicate.kind IS 'The kind of the inserts.';
-COMMENT ON COLUMN suppressed_duplicate.unique_key IS 'The unique key of the inserts.';
-COMMENT ON COLUMN suppressed_duplicate.suppressed IS 'The number of suppressed duplicates.';
-COMMENT ON COLUMN suppressed_duplicate.first_at IS 'When the first duplicate came, of those still counted.';
-COMMENT ON COLUMN suppressed_duplicate.last_at IS 'When the last duplicate came.';
-COMMENT ON COLUMN suppressed_duplicate.last_holder IS 'The job that the last duplicate met. It may have been deleted.';
 
 CREATE VIEW suppressed_by_kind AS
 SELECT
@@ -262,14 +248,8 @@ LEFT JOIN (
     FROM duplicate_tally AS s
     GROUP BY s.kind
 ) AS t ON t.kind = a.kind;
-COMMENT ON VIEW suppressed_by_kind IS
-    'One row per kind whose suppressed duplicates are counted or were counted. A standby cannot read the view: read duplicate_audit there.';
-COMMENT ON COLUMN suppressed_by_kind.kind IS 'The kind of the inserts.';
+COMMENT ON VIEW suppressed_by_kind IS 'One row per kind whose suppressed duplicates are or were counted. A standby cannot read it.';
 COMMENT ON COLUMN suppressed_by_kind.is_audited IS 'Whether the duplicates of the kind are counted now.';
-COMMENT ON COLUMN suppressed_by_kind.since IS 'When the count started.';
-COMMENT ON COLUMN suppressed_by_kind.stopped_at IS 'When the count stopped. Null: it goes on.';
 COMMENT ON COLUMN suppressed_by_kind.suppressed IS 'The number of suppressed duplicates since then, over all keys.';
-COMMENT ON COLUMN suppressed_by_kind.last_at IS 'When the last duplicate came.';
-COMMENT ON COLUMN suppressed_by_kind.keep IS 'How long the counter of a key is kept after its last duplicate.';
 COMMENT ON COLUMN suppressed_by_kind.tally_is_full IS
     'Whether nothing is counted now because duplicate_tally has 64 MB. Either no runner folds it, or an open transaction has used it and prevents its emptying.';

@@ -43,8 +43,7 @@ SELECT _not_by_partial_index(held.claims) AND CASE step
     ELSE _is_waiting(held.state) AND (least(held.unique_until, held.expires_at) > clock_timestamp()) IS NOT FALSE
 END
 $$;
-COMMENT ON FUNCTION _may_lock IS
-    'Whether _lock_holder locks this job: it claims its key, and for an update or a cover it waits and has not expired.';
+COMMENT ON FUNCTION _may_lock IS 'Whether _lock_holder locks this job: it claims its key. For an update or a cover it waits and has not expired.';
 
 CREATE FUNCTION _lock_holder(holder uuid, step text, waits boolean) RETURNS job
     LANGUAGE plpgsql VOLATILE
@@ -309,8 +308,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_max_delay IS
-    'Raises error 22023 if a job is due later than the longest delay of its own policy allows. Such a job could never be delayed further.';
+COMMENT ON FUNCTION _check_max_delay IS 'Raises error 22023 if a job is due later than the longest delay of its own policy allows.';
 
 CREATE FUNCTION _updated_job(
     held job, run new_job[], arrived timestamptz, OUT settled integer, OUT new_args jsonb, OUT due timestamptz
@@ -545,8 +543,7 @@ BEGIN
     RETURN run;
 END
 $$;
-COMMENT ON FUNCTION _before_known_id IS
-    'The jobs before the second or a later one whose id a job already has. That job is settled by itself.';
+COMMENT ON FUNCTION _before_known_id IS 'The jobs before the second or a later one whose id a job already has, which is settled by itself.';
 
 CREATE FUNCTION _with_updates(
     run new_job[],
@@ -611,8 +608,7 @@ BEGIN
     WHERE r.successor IS NOT NULL;
 END
 $$;
-COMMENT ON FUNCTION _insert_replaced IS
-    'Inserts all of these jobs but the last as jobs that were replaced by the next one. They never claim their key. awaited: as job.awaited.';
+COMMENT ON FUNCTION _insert_replaced IS 'Inserts these jobs but the last, each replaced by the next one. They never claim. awaited: as job.awaited.';
 
 CREATE FUNCTION _meet_holder(
     run new_job[],

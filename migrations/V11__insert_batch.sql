@@ -122,8 +122,7 @@ BEGIN
     RETURN answer;
 END
 $$;
-COMMENT ON FUNCTION _insert_one IS
-    'Inserts one job, or treats the holder of its key as its on_conflict says. The function for users is insert_job.';
+COMMENT ON FUNCTION _insert_one IS 'Inserts one job, or treats the holder of its key as its on_conflict says, as insert_job does.';
 
 CREATE FUNCTION _insert_one_by_one(
     jobs new_job[], instant timestamptz, OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[]

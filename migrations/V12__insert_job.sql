@@ -39,8 +39,7 @@ BEGIN
     RETURN CASE WHEN octet_length(claim.canonical) <= 128 THEN claim.canonical ELSE claim.unique_key END;
 END
 $$;
-COMMENT ON FUNCTION _group_key_of IS
-    'The key of a job''s group, from the arguments of insert_job. Null: the job has no group. Error 22023 names the invalid argument.';
+COMMENT ON FUNCTION _group_key_of IS 'The key of a job''s group, from the arguments of insert_job. Null: no group. Error 22023: an invalid argument.';
 
 CREATE FUNCTION _is_to_100_years(length interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -143,8 +142,7 @@ BEGIN
     )::new_job;
 END
 $$;
-COMMENT ON FUNCTION _new_job IS
-    'Checks the arguments of insert_job, takes from the registered kind what they leave out, and makes the job''s keys. Errors as insert_job.';
+COMMENT ON FUNCTION _new_job IS 'Checks the arguments of insert_job, fills them in from the registered kind, and makes the job''s keys.';
 
 CREATE TYPE inserted_job AS (
     id uuid,

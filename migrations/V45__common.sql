@@ -67,14 +67,13 @@ BEGIN
         WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.prosecdef
             AND p.proname NOT IN ('_note_duplicates', 'fold_duplicates')
         UNION ALL
-        -- A column that has no comment so far means the column of that name of the job, of the queue, of the history, or of the
-        -- view that shows the same jobs.
+        -- A column that has no comment so far means the first column of that name of these.
         SELECT format('COMMENT ON COLUMN %s.%I IS %L', v.oid::regclass, a.attname, m.meaning)
         FROM pg_class AS v
         JOIN pg_attribute AS a ON a.attrelid = v.oid AND a.attnum > 0
         CROSS JOIN LATERAL (
             SELECT col_description(o.attrelid, o.attnum) AS meaning
-            FROM unnest('{job, queue, history, failing_kind}'::regclass[]) WITH ORDINALITY AS t (oid, place)
+            FROM unnest('{job, queue, history, failing_kind, duplicate_count, duplicate_audit}'::regclass[]) WITH ORDINALITY AS t (oid, place)
             JOIN pg_attribute AS o ON o.attrelid = t.oid AND o.attname = a.attname
             ORDER BY t.place
             LIMIT 1
