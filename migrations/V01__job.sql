@@ -39,8 +39,7 @@ CREATE FUNCTION _state_bit(state job_state) RETURNS smallint
     RETURN 1 << width_bucket(
         state, '{cancelled, completed, discarded, pending, retryable, running, scheduled}'::job_state[]
     );
-COMMENT ON FUNCTION _state_bit IS
-    'The bit of a state in job.unique_states: available 1, cancelled 2, completed 4, discarded 8, pending 16, retryable 32, running 64, scheduled 128.';
+COMMENT ON FUNCTION _state_bit IS 'The bit of a state in job.unique_states: 1 shifted by the place of the state in job_state.';
 
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -194,8 +193,7 @@ COMMENT ON INDEX job_group IS 'Available jobs of groups. A fetch visits the firs
 
 CREATE INDEX job_group_held ON job (queue, group_key)
     WHERE group_key IS NOT NULL AND finalized_at IS NULL AND (state = 'running' OR began IS NOT NULL);
-COMMENT ON INDEX job_group_held IS
-    'Jobs that occupy places of their groups: running jobs, and jobs in order that began and are not final.';
+COMMENT ON INDEX job_group_held IS 'Jobs that occupy places of their groups: running ones, and those in order that began.';
 
 CREATE INDEX job_suspect ON job (queue, crashes, priority DESC, scheduled_at, id)
     WHERE crashes > 0 AND group_key IS NULL AND state = 'available';

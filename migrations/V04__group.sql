@@ -361,8 +361,7 @@ BEGIN
     FROM kept AS k;
 END
 $$;
-COMMENT ON FUNCTION _keep_first IS
-    'The chosen jobs that keep their places when jobs without a group compete for them. reached: the group after which the next fetch continues. fair: whether groups take turns.';
+COMMENT ON FUNCTION _keep_first IS 'The chosen jobs that keep their places beside jobs without a group. reached: the next fetch''s after_group.';
 
 CREATE FUNCTION _jobs_of_groups(
     queue_name text,

@@ -57,8 +57,7 @@ BEGIN
         || exponent;
 END
 $$;
-COMMENT ON FUNCTION _number_text IS
-    'A number as ECMAScript writes it. A value from plain_from to below plain_below is written without an exponent, any other value with one, such as 1e+21. ECMAScript''s limits are 1e-6 and 1e21.';
+COMMENT ON FUNCTION _number_text IS 'A number as ECMAScript writes it, with an exponent outside of plain_from to below plain_below.';
 
 CREATE FUNCTION _double_text(given numeric) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -105,8 +104,7 @@ BEGIN
     RETURN _number_text(decimal, 1e-6, 1e21);
 END
 $$;
-COMMENT ON FUNCTION _double_text IS
-    'The double nearest to a number, as ECMAScript writes it, such as 1e+21 or 0.1. Error 22023 for a number with more than 17 significant digits, or one that a double rounds to 0 or to infinity.';
+COMMENT ON FUNCTION _double_text IS 'The nearest double, as ECMAScript writes it. Error 22023: more than 17 digits, or it rounds to 0 or infinity.';
 
 CREATE FUNCTION _canonical_number(given numeric) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -114,8 +112,7 @@ CREATE FUNCTION _canonical_number(given numeric) RETURNS text
         WHEN scale(given) = 0 AND given BETWEEN -9223372036854775808 AND 18446744073709551615 THEN given::text
         ELSE _double_text(given)
     END;
-COMMENT ON FUNCTION _canonical_number IS
-    'A number of canonical JSON. An integer from -2^63 to 2^64-1 keeps all its digits. Any other number is written as a double by _double_text. 1.0 is written as 1.';
+COMMENT ON FUNCTION _canonical_number IS 'A number of canonical JSON: an integer from -2^63 to 2^64-1 with all its digits, else as _double_text.';
 
 CREATE FUNCTION _canonical_value(given jsonb, is_ascii boolean) RETURNS text
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE

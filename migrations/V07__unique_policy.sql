@@ -24,8 +24,7 @@ BEGIN
         MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown), HINT = hint;
 END
 $$;
-COMMENT ON FUNCTION _refuse_policy IS
-    'Raises error 22023 for a unique policy. The message names the member, the problem, and the values of the members in about. The Rust library has the same messages.';
+COMMENT ON FUNCTION _refuse_policy IS 'Raises error 22023 for a unique policy, with the member, the problem, and the values of members in about.';
 
 CREATE FUNCTION _policy_length(given text, member text) RETURNS interval
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -115,8 +114,7 @@ CREATE FUNCTION _part_path(part text) RETURNS text[]
             ORDER BY s.place
         )
     END;
-COMMENT ON FUNCTION _part_path IS
-    'The path to a selected part. A plain name is a top-level member, taken literally. A text that starts with / is a JSON Pointer (RFC 6901) that _check_pointers has accepted.';
+COMMENT ON FUNCTION _part_path IS 'The path to a selected part: a top-level member, literally, or a JSON Pointer that starts with /.';
 
 CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
@@ -217,8 +215,7 @@ CREATE FUNCTION _scope_states(scope text) RETURNS smallint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- available 1, pending 16, retryable 32 and scheduled 128; then running 64, completed 4, cancelled 2 and discarded 8.
     RETURN (CASE scope WHEN 'queued' THEN 177 WHEN 'active' THEN 241 WHEN 'completed' THEN 245 WHEN 'exists' THEN 255 ELSE 251 END)::smallint;
-COMMENT ON FUNCTION _scope_states(text) IS
-    'The states of a scope of policies, as a bitmask like job.unique_states. Besides the scopes of policies, until_success means all states but completed, as Faktory has it.';
+COMMENT ON FUNCTION _scope_states IS 'The states of a scope as a bitmask. until_success means all states but completed, as Faktory has it.';
 
 CREATE FUNCTION _refuse_member(member text, given jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -342,8 +339,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_claim_members IS
-    'Raises error 22023 if the members of a policy that describe its claim exclude or need each other. The Rust library has the same rules in the same order (crate uniqueue-policy).';
+COMMENT ON FUNCTION _check_claim_members IS 'Raises error 22023 if members of a policy that describe its claim exclude or need each other.';
 
 CREATE TYPE update_terms AS (
     args text,
@@ -588,8 +584,7 @@ BEGIN
     RETURN coalesce(_chosen_parts(source, optional_args_keys, false, _chosen_parts(source, args_keys, true)), '{}');
 END
 $$;
-COMMENT ON FUNCTION _key_args IS
-    'The selected parts of a job''s args. appends: whether duplicates append to its arrays. Error 22023: a required part is missing, or a duplicate would change a selected part.';
+COMMENT ON FUNCTION _key_args IS 'The selected parts of a job''s args. appends: duplicates append. Error 22023: a part is missing or would change.';
 
 CREATE FUNCTION _job_claim(
     kind text,

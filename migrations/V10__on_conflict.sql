@@ -216,8 +216,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _updates_as_one IS
-    'The args of a single update that has the effect of several updates in their order. Null: the updates must be applied in parts, because together they exceed max_bytes or contradict each other.';
+COMMENT ON FUNCTION _updates_as_one IS 'The args of one update that has the effect of several. Null: they must be applied in parts.';
 
 CREATE FUNCTION _fold_updates(
     held jsonb, given jsonb[], mode text, max_items integer, OUT new_args jsonb, OUT folded integer
@@ -262,8 +261,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _fold_updates IS
-    'The args of a holder after updates by several duplicates, applied in their order until the holder is full. folded: the number of updates that were applied. Errors as _updated_args.';
+COMMENT ON FUNCTION _fold_updates IS 'The args of a holder after updates in their order, until it is full. folded: how many were applied.';
 
 CREATE FUNCTION _updated_schedule(
     state job_state,
@@ -294,8 +292,7 @@ SELECT held.state <> 'pending' AND (
     OR (held.state = 'scheduled' AND held.attempted_at IS NULL AND held.created_at + max_delay < at - interval '1 s') IS TRUE
 )
 $$;
-COMMENT ON FUNCTION _is_overdue IS
-    'Whether a waiting job has been due for more than a second, or is past the longest delay of an update. Such a job is not updated any more. Updates queue on its row, and a fetch skips a locked row.';
+COMMENT ON FUNCTION _is_overdue IS 'Whether a waiting job has been due for over a second or is past its longest delay. It is updated no more.';
 
 CREATE FUNCTION _check_max_delay(max_delay interval, delay interval) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
@@ -488,8 +485,7 @@ BEGIN
     RETURN existing;
 END
 $$;
-COMMENT ON FUNCTION _same_job IS
-    'The job that already has the id of an insert. Null: there is none. Error 23505 on job_pkey: that job has another kind, queue or args. The error names both jobs.';
+COMMENT ON FUNCTION _same_job IS 'The job that already has the id of an insert. Null: none. Error 23505: it has another kind, queue or args.';
 
 CREATE FUNCTION _check_rounds(rounds integer, sees_holder boolean) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -525,8 +521,7 @@ CREATE FUNCTION _next_step(
         WHEN on_conflict IN ('replace', 'replace_except_schedule') AND holder_state <> 'running' THEN 'replace'
         ELSE 'reject'
     END;
-COMMENT ON FUNCTION _next_step IS
-    'The effect of an insert on the job that claims its key: insert, release, ignore, cover, update, replace or reject. holder_state null: no job claims the key.';
+COMMENT ON FUNCTION _next_step IS 'What an insert does: insert, release, ignore, cover, update, replace or reject. holder_state null: no holder.';
 
 CREATE FUNCTION _before_known_id(run new_job[]) RETURNS new_job[]
     LANGUAGE plpgsql STABLE

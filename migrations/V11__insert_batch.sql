@@ -73,8 +73,7 @@ BEGIN
     PERFORM _wake_runners(queues);
 END
 $$;
-COMMENT ON FUNCTION _wake_for IS
-    'Notifies idle runners at the commit about those of these jobs that are available. The jobs are those that the transaction inserted, and those that it locked, which a fetch has skipped.';
+COMMENT ON FUNCTION _wake_for IS 'Notifies idle runners at the commit about those of these jobs, inserted or locked here, that are available.';
 
 CREATE FUNCTION _insert_one(given new_job, max_wait interval) RETURNS insert_answer
     LANGUAGE plpgsql VOLATILE

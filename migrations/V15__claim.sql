@@ -52,8 +52,7 @@ BEGIN ATOMIC
     WHERE u.finalized_at IS NULL OR u.replaced_by IS NOT NULL OR u.id = ANY (_unmet_parents.retried)
         OR CASE u.condition WHEN 'completed' THEN u.state <> 'completed' WHEN 'failed' THEN u.have_all_completed END;
 END;
-COMMENT ON FUNCTION _unmet_parents IS
-    'The parents of a job that have not ended as the job asks. A parent in retried counts as not ended, a deleted one is left out. Null: the job need not wait.';
+COMMENT ON FUNCTION _unmet_parents IS 'The parents, with those in retried, that have not ended as the job asks. Null: the job need not wait.';
 
 CREATE FUNCTION _retry(ids uuid[], with_claims boolean, retried uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -128,8 +127,7 @@ EXCEPTION
         RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _try_claims IS
-    'Gives all of these jobs their claims back, or none. retried: also retries them, as _retry. Null: they keep their state. Returns whether it succeeded.';
+COMMENT ON FUNCTION _try_claims IS 'Gives all of these jobs their claims back, or none. retried: also retries them. Returns whether it succeeded.';
 
 CREATE FUNCTION _claim_free_keys(ids uuid[], retried uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE

@@ -72,8 +72,7 @@ FROM (
     ) AS g
 ) AS s
 $$;
-COMMENT ON FUNCTION _oldest_available IS
-    'When the oldest available job of a queue could first have run, among the first ten jobs of each priority and the first thousand of groups. Null: no job is available.';
+COMMENT ON FUNCTION _oldest_available IS 'When the oldest of the first available jobs of a queue could first have run. Null: none is available.';
 
 -- A job that was inserted with a past scheduled_at counts as waiting since its insert.
 CREATE FUNCTION queues(count_to integer DEFAULT 10000, look_at integer DEFAULT 20000)

@@ -138,8 +138,7 @@ CROSS JOIN LATERAL (
     WHERE q.is_now AND (l.locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms'
 ) AS o (code, details)
 $$;
-COMMENT ON FUNCTION _queue_obstacles IS
-    'The obstacles that keep every job of a queue from starting, as codes and details. not_before: returns only obstacles that last beyond this time, if it is in the future.';
+COMMENT ON FUNCTION _queue_obstacles IS 'The obstacles that keep all jobs of a queue from starting. not_before: only those that last beyond it.';
 
 CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE

@@ -123,8 +123,7 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION _note_deploy(text) IS
-    'Notes that runners of this version begin to work, unless a live runner has it or the last row of deploy does. Null: does nothing. Returns whether it was noted. A runner calls it before it enters its row.';
+COMMENT ON FUNCTION _note_deploy IS 'Notes that runners of a version begin to work, if it is new. Returns whether it did. Null: does nothing.';
 
 CREATE FUNCTION _add_counts(one bigint[], other bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -422,8 +421,7 @@ BEGIN
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _history_percentile(integer[], double precision) IS
-    'The time in seconds that this share of the times in a histogram did not exceed. From 1 ms to 80,000 s it is at most 13 % off. Null: the histogram is empty.';
+COMMENT ON FUNCTION _history_percentile IS 'The seconds that this share of a histogram did not exceed, at most 13 % off. Null: it is empty.';
 
 CREATE VIEW kind_history AS
 SELECT

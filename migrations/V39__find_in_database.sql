@@ -84,8 +84,7 @@ FROM (
     LIMIT 20
 ) AS o
 $$;
-COMMENT ON FUNCTION _find_transactions IS
-    'Finds open transactions, prepared ones too, that block sessions, hold rows, or have an old snapshot.';
+COMMENT ON FUNCTION _find_transactions IS 'Finds open and prepared transactions that block sessions, hold rows, or have an old snapshot.';
 
 CREATE FUNCTION _oldest_transactions() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
