@@ -583,28 +583,6 @@ $$;
 COMMENT ON FUNCTION _with_updates IS
     'The first of these jobs as it is inserted, after the updates by the jobs behind it. settled: the number of jobs that this covers, the first included. passes_on: the first job is full, and the next job takes its claim.';
 
-CREATE FUNCTION _insert_replaced(run new_job[], arrived timestamptz, due timestamptz, awaited boolean) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-AS $$
-BEGIN
-    INSERT INTO job (
-        id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, finalized_at, replaced_by,
-        unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key, group_limit, in_order, awaited,
-        expires_at, expires_in
-    )
-    SELECT
-        r.id, r.kind, r.queue, r.args, r.meta, r.priority, r.max_attempts, arrived, due, 'cancelled', arrived, r.successor,
-        r.unique_key, 0, coalesce(_length_after(arrived, r.period), _length_after(greatest(arrived, due), r.ttl)),
-        r.until_start, r.discard_on_reentry, r.group_key, r.group_limit, r.in_order, _insert_replaced.awaited,
-        coalesce(r.expires_at, CASE WHEN NOT r.is_pending THEN _length_after(greatest(arrived, due), r.expires_in) END), r.expires_in
-    FROM (
-        SELECT u.*, lead(u.id) OVER (ORDER BY u.place) AS successor FROM unnest(run) AS u
-    ) AS r
-    WHERE r.successor IS NOT NULL;
-END
-$$;
-COMMENT ON FUNCTION _insert_replaced IS 'Inserts these jobs but the last, each replaced by the next one. They never claim. awaited: as job.awaited.';
-
 CREATE FUNCTION _meet_holder(
     run new_job[],
     changes_it_later boolean,
@@ -781,9 +759,24 @@ BEGIN
         INTO answer.id, answer.state, answer.created_at, answer.scheduled_at, answer.unique_until, answer.job;
         IF FOUND THEN
             IF replaced_in_turn THEN
-                PERFORM _insert_replaced(
-                    run, arrived, due, CASE WHEN replaced.replaced_by = (run[1]).id THEN replaced.awaited END
-                );
+                -- The others were replaced by the next one, and never claim their key.
+                INSERT INTO job (
+                    id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state, finalized_at,
+                    replaced_by, unique_key, unique_states, unique_until, until_start, discard_on_reentry, group_key,
+                    group_limit, in_order, awaited, expires_at, expires_in
+                )
+                SELECT
+                    r.id, r.kind, r.queue, r.args, r.meta, r.priority, r.max_attempts, arrived, due, 'cancelled', arrived,
+                    r.successor, r.unique_key, 0,
+                    coalesce(_length_after(arrived, r.period), _length_after(greatest(arrived, due), r.ttl)), r.until_start,
+                    r.discard_on_reentry, r.group_key, r.group_limit, r.in_order,
+                    CASE WHEN replaced.replaced_by = (run[1]).id THEN replaced.awaited END,
+                    coalesce(
+                        r.expires_at, CASE WHEN NOT r.is_pending THEN _length_after(greatest(arrived, due), r.expires_in) END
+                    ),
+                    r.expires_in
+                FROM (SELECT u.*, lead(u.id) OVER (ORDER BY u.place) AS successor FROM unnest(run) AS u) AS r
+                WHERE r.successor IS NOT NULL;
             END IF;
             answer.outcome := 'inserted';
             RETURN;

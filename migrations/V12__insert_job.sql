@@ -1,46 +1,5 @@
 -- Inserting for people: the same with a job's policies as JSON.
 
-CREATE FUNCTION _group_key_of(
-    kind text,
-    args jsonb,
-    queue text,
-    meta jsonb,
-    group_key text,
-    group_policy jsonb,
-    group_limit integer,
-    in_order boolean
-) RETURNS text
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    problem text;
-    claim record;
-BEGIN
-    problem := CASE
-        WHEN group_key IS NOT NULL AND group_policy IS NOT NULL THEN 'invalid group_policy: not together with group_key'
-        WHEN group_key IS NULL AND group_policy IS NULL AND group_limit IS NOT NULL THEN
-            'invalid group_limit: needs a group_key or a group_policy'
-        WHEN group_key IS NULL AND group_policy IS NULL AND in_order THEN
-            'invalid in_order: needs a group_key or a group_policy'
-        WHEN octet_length(group_key) NOT BETWEEN 1 AND 512 THEN
-            format('invalid group_key: must be 1 to 512 bytes: %s', octet_length(group_key))
-        WHEN group_limit NOT BETWEEN 1 AND 32767 THEN
-            format('invalid group_limit: must be 1 to 32767: %s', group_limit)
-        WHEN in_order AND group_limit > 1 THEN
-            format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
-        WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
-    END;
-    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
-    IF group_policy IS NULL THEN
-        RETURN group_key;
-    END IF;
-    claim := _job_claim(kind, args, queue, meta, 0, NULL, NULL, group_policy);
-    -- For people: the text says what the jobs of the group have in common. A long one is hashed.
-    RETURN CASE WHEN octet_length(claim.canonical) <= 128 THEN claim.canonical ELSE claim.unique_key END;
-END
-$$;
-COMMENT ON FUNCTION _group_key_of IS 'The key of a job''s group, from the arguments of insert_job. Null: no group. Error 22023: an invalid argument.';
-
 CREATE FUNCTION _is_to_100_years(length interval) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- PostgreSQL compares intervals as if a year had 360 days, so the years are added to a time.
@@ -89,6 +48,8 @@ AS $$
 DECLARE
     claim record;
     of_kind record;
+    of_group record;
+    problem text;
 BEGIN
     IF expires_at IS NOT NULL OR expires_in IS NOT NULL THEN
         PERFORM _check_expiry(expires_at, expires_in, scheduled_at);
@@ -128,7 +89,25 @@ BEGIN
 
     claim := _job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy);
     IF group_key IS NOT NULL OR group_policy IS NOT NULL OR group_limit IS NOT NULL OR in_order THEN
-        group_key := _group_key_of(kind, args, queue, meta, group_key, group_policy, group_limit, in_order);
+        problem := CASE
+            WHEN group_key IS NOT NULL AND group_policy IS NOT NULL THEN 'invalid group_policy: not together with group_key'
+            WHEN group_key IS NULL AND group_policy IS NULL THEN
+                'invalid ' || CASE WHEN group_limit IS NULL THEN 'in_order' ELSE 'group_limit' END
+                    || ': needs a group_key or a group_policy'
+            WHEN octet_length(group_key) NOT BETWEEN 1 AND 512 THEN
+                format('invalid group_key: must be 1 to 512 bytes: %s', octet_length(group_key))
+            WHEN group_limit NOT BETWEEN 1 AND 32767 THEN
+                format('invalid group_limit: must be 1 to 32767: %s', group_limit)
+            WHEN in_order AND group_limit > 1 THEN
+                format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
+            WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
+        END;
+        PERFORM _refuse(problem) WHERE problem IS NOT NULL;
+        IF group_policy IS NOT NULL THEN
+            of_group := _job_claim(kind, args, queue, meta, 0, NULL, NULL, group_policy);
+            -- For people: the text says what the jobs of the group have in common. A long one is hashed.
+            group_key := CASE WHEN octet_length(of_group.canonical) <= 128 THEN of_group.canonical ELSE of_group.unique_key END;
+        END IF;
         IF group_key IS NULL THEN
             group_limit := NULL;
             in_order := NULL;
