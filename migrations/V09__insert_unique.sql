@@ -88,16 +88,21 @@ CREATE FUNCTION _not_by_partial_index(condition boolean) RETURNS boolean
 COMMENT ON FUNCTION _not_by_partial_index IS
     'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
 
-CREATE FUNCTION _insert_unique(jobs new_job[], OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[])
+CREATE FUNCTION _insert_unique(
+    jobs new_job[], keys text[], OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[]
+)
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
     instant CONSTANT timestamptz := clock_timestamp();
+    job_table CONSTANT oid := 'job'::regclass;
     -- The jobs that have no answer yet.
     rest new_job[] := jobs;
     held insert_answer[];
+    rows_before bigint;
     entered integer;
+    last_id uuid;
     -- The answers of the new jobs that have times of their own, without places: of a round, and of all rounds.
     others insert_answer[];
     timed insert_answer[] := '{}';
@@ -105,25 +110,29 @@ BEGIN
     answers := '{}';
     FOR round IN 1..10 LOOP
         -- First a look, which waits for no transaction that changes a holder. The index alone does not tell a duplicate: a
-        -- job that does not claim its key in its first state meets no entry there. A lateral subquery is a probe for each
-        -- key, where the planner would make a join with all claims of EXISTS.
-        SELECT
-            coalesce(
-                array_agg(
-                    (k.place, 'duplicate', NULL, c.id, (c.job).state, NULL, NULL, NULL, k.unique_key, c.job, NULL)::insert_answer
-                ),
-                '{}'
-            )
-        INTO held
-        FROM unnest(rest) AS k
-        CROSS JOIN LATERAL (
-            SELECT c.id, c::job AS job
-            FROM job AS c
-            WHERE c.unique_key = k.unique_key AND c.claims
-                AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
-                AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
-            LIMIT 1
-        ) AS c;
+        -- job that does not claim its key in its first state meets no entry there. Most keys are new, and one scan tells that.
+        -- A lateral subquery is a probe for each key, where the planner would make a join with all claims of EXISTS.
+        held := '{}';
+        IF EXISTS (SELECT FROM job AS c WHERE c.unique_key = ANY (keys) AND c.claims) THEN
+            SELECT
+                coalesce(
+                    array_agg(
+                        (k.place, 'duplicate', NULL, c.id, (c.job).state, NULL, NULL, NULL, k.unique_key, c.job, NULL)
+                            ::insert_answer
+                    ),
+                    '{}'
+                )
+            INTO held
+            FROM unnest(rest) AS k
+            CROSS JOIN LATERAL (
+                SELECT c.id, c::job AS job
+                FROM job AS c
+                WHERE c.unique_key = k.unique_key AND c.claims
+                    AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+                    AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
+                LIMIT 1
+            ) AS c;
+        END IF;
         IF held <> '{}' THEN
             answers := answers || held;
             rest := ARRAY(
@@ -132,8 +141,10 @@ BEGIN
         END IF;
         -- Then the others in one fixed order for all, so that two batches can never deadlock. The statement stops at the first
         -- key that is contested, and takes none behind it before that one is settled. A block that could be rolled back would
-        -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint.
-        PERFORM set_config('uniqueue.entered', '0', true);
+        -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint. The rows that the
+        -- transaction has written to the table, less those that it has taken back, tell how many were inserted so far. Where
+        -- track_counts is off, each row stops the statement.
+        rows_before := pg_stat_get_xact_tuples_inserted(job_table) - pg_stat_get_xact_tuples_deleted(job_table);
         WITH entered AS (
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
@@ -158,19 +169,22 @@ BEGIN
             )
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             -- Evaluated for each row after the one before it was inserted, or was not.
-            WHERE u.number = current_setting('uniqueue.entered')::bigint + 1
+            WHERE u.number = 1 - rows_before
+                + pg_stat_get_xact_tuples_inserted(job_table) - pg_stat_get_xact_tuples_deleted(job_table)
             ON CONFLICT (unique_key) WHERE claims DO NOTHING
-            RETURNING
-                j.id, j.state, j.scheduled_at, j.unique_until,
-                set_config('uniqueue.entered', (current_setting('uniqueue.entered')::bigint + 1)::text, true)
+            RETURNING j.id, j.state, j.scheduled_at, j.unique_until
         )
         SELECT
             count(*),
+            (array_agg(e.id))[count(*)],
             array_agg(
                 (NULL, 'inserted', NULL, e.id, e.state, instant, e.scheduled_at, e.unique_until, NULL, NULL, NULL)::insert_answer
             ) FILTER (WHERE e.state <> 'available' OR e.scheduled_at <> instant OR e.unique_until IS NOT NULL)
-        INTO entered, others
+        INTO entered, last_id, others
         FROM entered AS e;
+        IF last_id <> rest[entered].id THEN
+            RAISE EXCEPTION USING MESSAGE = 'a trigger of the table job inserts or deletes jobs before an insert';
+        END IF;
         timed := timed || others;
         EXIT WHEN entered = cardinality(rest);
         rest := rest[entered + 1 :];
@@ -200,4 +214,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_unique IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. A key that needs more than a look-up is settled by _insert_one_by_one. answers: one without a place is for every job that no other names. woken: the jobs that may start. Null: all. stopped: null.';
+    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. keys: their keys. A key that needs more than a look-up is settled by _insert_one_by_one. answers: one without a place is for every job that no other names. woken: the jobs that may start. Null: all. stopped: null.';

@@ -201,8 +201,14 @@ $$;
 COMMENT ON FUNCTION _insert_one_by_one IS
     'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled.';
 
-CREATE FUNCTION _insert_batch(jobs new_job[], one_by_one boolean, is_each boolean, max_wait interval, folded integer[])
-RETURNS SETOF insert_answer
+CREATE FUNCTION _insert_batch(
+    jobs new_job[],
+    one_by_one boolean,
+    is_each boolean,
+    max_wait interval,
+    folded integer[],
+    keys text[] DEFAULT NULL
+) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
     -- As in _insert_one.
 AS $$
@@ -215,17 +221,18 @@ DECLARE
     settled record;
     is_rejected boolean := false;
 BEGIN
+    keys := coalesce(keys, ARRAY(SELECT u.unique_key FROM unnest(jobs) AS u));
     -- Rivals of a row that was written in a block wait until the whole transaction ends, also after a rollback to a savepoint.
     -- So a batch that nothing can undo has no block.
     IF NOT can_be_undone THEN
-        settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs) END;
+        settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs, keys) END;
     ELSE
         IF max_wait IS NOT NULL THEN
             PERFORM _limit_wait(max_wait);
         END IF;
         -- A rejection undoes the whole batch and nothing else.
         BEGIN
-            settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs) END;
+            settled := CASE WHEN one_by_one THEN _insert_one_by_one(jobs, instant) ELSE _insert_unique(jobs, keys) END;
             is_rejected := NOT is_each AND EXISTS (SELECT FROM unnest(settled.answers) AS a WHERE a.outcome = 'rejected');
             IF is_rejected THEN
                 RAISE EXCEPTION USING ERRCODE = 'UQ001', MESSAGE = 'rejected';
@@ -295,4 +302,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _insert_batch IS
-    'Inserts a batch, all or none. one_by_one: with _insert_one_by_one, for an on_conflict other than ignore, equal keys, or ids that may exist. Else with _insert_unique. is_each: a rejection concerns only its own job. Otherwise it inserts nothing, and only the rejected places are returned. busy is returned once, without a place. folded: for each place, how many other inputs are duplicates of it. Null: none.';
+    'Inserts a batch, all or none. one_by_one: with _insert_one_by_one, for another on_conflict than ignore, equal keys, or ids that may exist. Else with _insert_unique. is_each: a rejection concerns only its own job. Else only the rejected places are returned. busy comes once, without a place. folded: for each place, how many other inputs it stands for. keys: those of the jobs. Null: not at hand.';

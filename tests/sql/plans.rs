@@ -389,6 +389,7 @@ async fn a_batch_of_duplicates_probes_once_a_key_whatever_the_planner_believed()
     let read = database
         .sql("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
     let read: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.unwrap();
-    assert_eq!(read, SIZE);
+    // The scan that tells whether any key is claimed ends at the first.
+    assert_eq!(read, SIZE + 1);
     tx.rollback().await.unwrap();
 }

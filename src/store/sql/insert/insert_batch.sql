@@ -6,5 +6,5 @@ SELECT
     r.state::text AS new_state, r.created_at AS new_created_at, r.scheduled_at AS new_scheduled_at,
     r.unique_until AS new_unique_until, r.id AS job_id,
     /* columns */j.*
-FROM /* schema */_insert_batch(/* new_jobs */NULL, $26, $27, $28, $29) AS r
+FROM /* schema */_insert_batch(/* new_jobs */NULL, $26, $27, $28, $29, $11) AS r
 LEFT JOIN LATERAL (SELECT (r.job).* WHERE (r.job).id IS NOT NULL) AS j ON true
