@@ -1,85 +1,42 @@
 //! Ends attempts that take longer than the `timeout_ms` of their job.
 //!
-//! One task knows the deadlines of the jobs that this process handed out. Where the process dies, the reservation ends at
+//! One task looks for late runs among those that this process handed out. Where the process dies, the reservation ends at
 //! about the same time, and maintenance takes the job back.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobError, JobFilter, JobState};
-use uniqueue_remote::{JobResult, JobRun, Remote, Reported};
+use uniqueue_remote::{JobResult, Remote, Reported};
 
 use crate::reservations::{Held, Runs};
 
-/// The wait before another try, where the database did not answer.
+/// The time between two looks for late runs. A reservation ends half a second after the deadline or later.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// The wait before another try, where the database did not answer or the job was locked.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The most runs that end in one statement.
 const BATCH: usize = 500;
 
-/// Deadlines of runs, ended by a task that stops when this is dropped.
-pub(crate) struct Deadlines {
-    sender: mpsc::UnboundedSender<(Instant, JobRun)>,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl Deadlines {
-    pub(crate) fn start(client: Client, runs: Arc<Runs>) -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        Self { sender, _task: AbortOnDropHandle::new(tokio::spawn(end_late_runs(client, runs, receiver))) }
-    }
-
-    pub(crate) fn add(&self, at: Instant, run: JobRun) {
-        // The task ends with this value only.
-        let _ = self.sender.send((at, run));
-    }
-}
-
-async fn end_late_runs(client: Client, runs: Arc<Runs>, mut new: mpsc::UnboundedReceiver<(Instant, JobRun)>) {
-    let mut waiting: BTreeMap<(Instant, u64), JobRun> = BTreeMap::new();
-    let mut number = 0;
-    loop {
-        let next = waiting.keys().next().map(|(at, _)| *at);
-        let due = async {
-            match next {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            added = new.recv() => {
-                let Some((at, run)) = added else { return };
-                number += 1;
-                waiting.insert((at, number), run);
-            }
-            () = due => {
-                let later = waiting.split_off(&(Instant::now(), u64::MAX));
-                let late: Vec<_> = std::mem::replace(&mut waiting, later).into_values().collect();
-                // A run that was reported, or fetched anew, is not remembered any more.
-                let held: Vec<_> = late
-                    .into_iter()
-                    .filter_map(|run| runs.get(run.id).filter(|held| held.run == run))
-                    .collect();
-                for batch in held.chunks(BATCH) {
-                    let left = end(&client, &runs, batch).await.unwrap_or_else(|error| {
-                        tracing::warn!(%error, jobs = batch.len(), "late jobs could not be ended, trying again");
-                        batch.iter().map(|held| held.run).collect()
-                    });
-                    for run in left {
-                        number += 1;
-                        waiting.insert((Instant::now() + TRY_AGAIN, number), run);
-                    }
+/// Ends late runs, until the handle is dropped.
+pub(crate) fn start(client: Client, runs: Arc<Runs>) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            for late in runs.late(TRY_AGAIN).chunks(BATCH) {
+                if let Err(error) = end(&client, &runs, late).await {
+                    tracing::warn!(%error, jobs = late.len(), "late jobs could not be ended, trying again");
                 }
             }
         }
-    }
+    }))
 }
 
-/// Ends late runs. Returns those whose jobs are locked.
-async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Vec<JobRun>> {
+/// Ends late runs, apart from those whose jobs are locked.
+async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<()> {
     let now = Instant::now();
     let is_reserved = |held: &&Held| held.until > now;
     // Another process may have extended a reservation. Of a run that was taken back nothing is reported, because a report means
@@ -99,12 +56,11 @@ async fn end(client: &Client, runs: &Runs, late: &[Held]) -> uniqueue::Result<Ve
         JobResult::fail(held.run, with_delay(error, held))
     });
     let finished = Remote::new(client).finish_jobs(results.collect::<Vec<_>>()).await?;
-    let (locked, ended): (Vec<_>, Vec<_>) = finished.into_iter().partition(|finished| finished.locked);
-    for Reported { run, .. } in ended {
+    for Reported { run, .. } in finished.into_iter().filter(|finished| !finished.locked) {
         runs.remove(run);
         tracing::info!(job.id = %run.id, "a job took longer than its timeout_ms");
     }
-    Ok(locked.into_iter().map(|finished| finished.run).collect())
+    Ok(())
 }
 
 /// The error with the wait of the job's policy. A job without a policy waits as its kind says.

@@ -1,14 +1,13 @@
 //! The state that all requests share.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::Client;
 use uniqueue_admin::{KindCache, QueueCache};
 
-use crate::deadlines::Deadlines;
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;
 use crate::store::Store;
@@ -37,14 +36,13 @@ pub(crate) struct Door {
     pub(crate) store: Store,
     pub(crate) access: Arc<AccessFn>,
     pub(crate) runs: Arc<Runs>,
-    pub(crate) deadlines: Deadlines,
-    /// The task that notes the ends of workflows.
-    pub(crate) _settling: AbortOnDropHandle<()>,
+    /// The tasks that end late runs and note the ends of workflows.
+    pub(crate) _tasks: [AbortOnDropHandle<()>; 2],
     pub(crate) kinds: KindCache,
     pub(crate) set_rates: SetRates,
     pub(crate) started_at: Instant,
-    /// When the database was asked last, and what it answered.
-    pub(crate) health: Mutex<Option<(Instant, Result<u128, String>)>>,
+    /// When the database was asked last, and how long its answer took. `None`: it did not answer.
+    pub(crate) health: Mutex<Option<(Instant, Option<Duration>)>>,
 }
 
 impl Door {

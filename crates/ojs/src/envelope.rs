@@ -75,8 +75,9 @@ pub(crate) struct Envelope {
 }
 
 /// The workflow of a job.
+#[derive(Default)]
 pub(crate) struct OfWorkflow<'a> {
-    pub(crate) id: Uuid,
+    pub(crate) id: Option<Uuid>,
     /// The options of the workflow.
     pub(crate) options: Option<&'a Map<String, Value>>,
     /// See [`Details::parents`].
@@ -85,16 +86,12 @@ pub(crate) struct OfWorkflow<'a> {
 
 /// Reads a document.
 pub(crate) fn read(document: &Map<String, Value>) -> Result<Envelope, Problem> {
-    read_of(document, None)
+    read_of(document, OfWorkflow::default())
 }
 
 /// Reads the document of a job of a workflow.
-pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow<'_>>) -> Result<Envelope, Problem> {
-    let (defaults, workflow, parents) = match workflow {
-        Some(OfWorkflow { id, options, parents }) => (options, Some(id), parents),
-        None => (None, None, Vec::new()),
-    };
-    let fields = Fields::new(document, defaults)?;
+pub(crate) fn read_of(document: &Map<String, Value>, workflow: OfWorkflow<'_>) -> Result<Envelope, Problem> {
+    let fields = Fields::new(document, workflow.options)?;
     let kind = kind(document)?;
     let id = id(document)?;
     let args = to_raw_value(&Exact(args(document, fields)?)).map_err(|error| Problem::invalid(error.to_string()))?;
@@ -126,8 +123,8 @@ pub(crate) fn read_of(document: &Map<String, Value>, workflow: Option<OfWorkflow
         tags: fields.array("tags")?.cloned(),
         metadata: fields.object("metadata")?.cloned(),
         unknown: unknown.map(|(name, value)| (name.clone(), value.clone())).collect(),
-        workflow,
-        parents,
+        workflow: workflow.id,
+        parents: workflow.parents,
     };
     if details != Details::default() {
         let details = serde_json::to_value(details).map_err(|error| Problem::invalid(error.to_string()))?;

@@ -85,32 +85,27 @@ impl Event {
 
 fn events_of_job(row: &EventJob) -> Vec<Event> {
     let JobProgress { state, attempted_at } = row.progress;
-    let mut events = Vec::new();
-    let mut add = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str, more: Value| {
-        let mut data = json!({
+    let event = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str| {
+        let data = json!({
             "job_id": row.id, "job_type": row.kind, "queue": row.queue, "attempt": attempt, "state": state,
         });
-        for (name, value) in more.as_object().into_iter().flatten() {
-            data[name] = value.clone();
-        }
-        events.push(Event { of_type, at, subject: row.id.to_string(), number: attempt, data });
+        Event { of_type, at, subject: row.id.to_string(), number: attempt, data }
     };
     // The row does not tell the state after the insert once the job has gone on.
     let first = match state {
         JobState::Scheduled | JobState::Pending if attempted_at.is_none() => state_name(state),
         _ => "available",
     };
-    add("job.enqueued", row.created_at, 0, first, json!({}));
-    if let Some(at) = attempted_at {
-        add("job.started", at, row.attempt, "active", json!({}));
-    }
+    let mut events = vec![event("job.enqueued", row.created_at, 0, first)];
+    events.extend(attempted_at.map(|at| event("job.started", at, row.attempt, "active")));
     for (place, error) in row.errors.iter().enumerate() {
         let is_last = place + 1 == row.errors.len() && state == JobState::Discarded;
-        let after = if is_last { "discarded" } else { "retryable" };
-        let about = json!({ "error": { "code": error.code, "message": error.error } });
-        add("job.failed", error.at, error.attempt, after, about.clone());
-        if !is_last {
-            add("job.retrying", error.at, error.attempt, after, about);
+        let (types, after): (&[_], _) =
+            if is_last { (&["job.failed"], "discarded") } else { (&["job.failed", "job.retrying"], "retryable") };
+        for of_type in types {
+            let mut event = event(of_type, error.at, error.attempt, after);
+            event.data["error"] = json!({ "code": error.code, "message": error.error });
+            events.push(event);
         }
     }
     if let Some(at) = row.finalized_at {
@@ -119,10 +114,10 @@ fn events_of_job(row: &EventJob) -> Vec<Event> {
             JobState::Cancelled => "job.cancelled",
             _ => "job.discarded",
         };
-        let duration = attempted_at.map(|started_at| (at - started_at).whole_milliseconds().max(0));
-        let duration = duration.and_then(|millis| u64::try_from(millis).ok());
-        let about = json!({ "duration_ms": duration.unwrap_or_default() });
-        add(of_type, at, row.attempt, state_name(state), about);
+        let mut event = event(of_type, at, row.attempt, state_name(state));
+        let millis = attempted_at.map_or(0, |started_at| (at - started_at).whole_milliseconds().max(0));
+        event.data["duration_ms"] = json!(u64::try_from(millis).unwrap_or_default());
+        events.push(event);
     }
     events
 }
@@ -136,22 +131,17 @@ async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
 
 fn events_of_workflow(workflow: &Workflow, began: Option<OffsetDateTime>) -> Vec<Event> {
     let Workflow { id, kind, name, state, created_at, ended_at, .. } = workflow;
-    let mut events = Vec::new();
-    let mut add = |of_type: &'static str, at: OffsetDateTime, state: &str| {
+    let event = |of_type: &'static str, at: OffsetDateTime, state: &str| {
         let data = json!({ "workflow_id": id, "workflow_type": kind, "workflow_name": name, "state": state });
-        events.push(Event { of_type, at, subject: id.to_string(), number: 0, data });
+        Event { of_type, at, subject: id.to_string(), number: 0, data }
     };
-    add("workflow.created", *created_at, "pending");
-    if let Some(at) = began {
-        add("workflow.started", at, "running");
-    }
-    if let Some(at) = ended_at {
-        let of_type = match state.as_str() {
-            "completed" => "workflow.completed",
-            "cancelled" => "workflow.cancelled",
-            _ => "workflow.failed",
-        };
-        add(of_type, *at, state);
-    }
-    events
+    let ended = match state.as_str() {
+        "completed" => "workflow.completed",
+        "cancelled" => "workflow.cancelled",
+        _ => "workflow.failed",
+    };
+    let created = event("workflow.created", *created_at, "pending");
+    let started = began.map(|at| event("workflow.started", at, "running"));
+    let ended = ended_at.map(|at| event(ended, at, state));
+    [created].into_iter().chain(started).chain(ended).collect()
 }

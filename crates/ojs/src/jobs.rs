@@ -25,10 +25,7 @@ pub(crate) async fn enqueue(State(door): State<Arc<Door>>, Object(body): Object)
     let envelope = envelope::read(&body)?;
     let id = envelope.id;
     let job = prepare(&door, vec![envelope]).await?.remove(0);
-    let inserted = match door.client.insert(job).await {
-        Ok(inserted) => inserted,
-        Err(error) => return Err(refused(error, id)),
-    };
+    let inserted = door.client.insert(job).await.map_err(|error| Problem::from(error).existing(id))?;
     let location = format!("/ojs/v1/jobs/{}", inserted.id());
     let answer = answer_of(&inserted);
     Ok(match inserted.duplicate {
@@ -46,18 +43,6 @@ fn answer_of(inserted: &Inserted) -> Value {
         answer["replaced_job_id"] = json!(replaced);
     }
     answer
-}
-
-/// The error of an insert. Another job under the same id has a code of its own.
-fn refused(error: uniqueue::Error, id: JobId) -> Problem {
-    let by_database = match &error {
-        uniqueue::Error::Database(by) => by.as_database_error().and_then(|by| by.code()),
-        _ => None,
-    };
-    match by_database.as_deref() {
-        Some("23505") => Problem::duplicate(error.to_string(), &id.to_string()),
-        _ => error.into(),
-    }
 }
 
 /// Completes jobs: what they leave out comes from their registered kinds. A job of another kind gets OJS's number of attempts.
@@ -81,13 +66,9 @@ pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec
 
 /// `POST /jobs/batch`: all or none.
 pub(crate) async fn enqueue_batch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
-    let documents = documents(&body, "jobs", MAX_BATCH)?;
-    let mut envelopes = Vec::with_capacity(documents.len());
-    for (index, document) in documents.into_iter().enumerate() {
-        let envelope = envelope::read(document);
-        envelopes.push(envelope.map_err(|problem| problem.at_index(index))?);
-    }
-    let jobs = prepare(&door, envelopes).await?;
+    let read = |(index, document)| envelope::read(document).map_err(|problem| problem.at_index(index));
+    let envelopes = documents(&body, "jobs", MAX_BATCH)?.into_iter().enumerate().map(read);
+    let jobs = prepare(&door, envelopes.collect::<Result<_, _>>()?).await?;
     let inserted = door.client.insert_many(jobs).await?;
     let shown: Vec<_> = inserted
         .iter()

@@ -13,13 +13,12 @@ use uniqueue_admin::{KindCache, QueueCache};
 use uniqueue_http::Checks;
 
 use crate::answer::{self, in_ojs_words};
-use crate::deadlines::Deadlines;
 use crate::door::{Access, AccessFn, Door};
 use crate::problem::Problem;
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;
 use crate::store::Store;
-use crate::{cron, dead_letter, events, jobs, queues, system, workers, workflow};
+use crate::{cron, dead_letter, deadlines, events, jobs, queues, system, workers, workflow};
 
 /// The connections of lists and counts.
 const READS: u32 = 2;
@@ -82,8 +81,7 @@ impl Ojs {
         let reads = client.with_own_pool(READS);
         let runs = Arc::new(Runs::default());
         let door = Arc::new(Door {
-            deadlines: Deadlines::start(client.clone(), Arc::clone(&runs)),
-            _settling: workflow::start_settling(store.clone()),
+            _tasks: [deadlines::start(client.clone(), Arc::clone(&runs)), workflow::start_settling(store.clone())],
             kinds: KindCache::new(client.clone()),
             queues: QueueCache::new(reads.clone()),
             reads,

@@ -73,6 +73,14 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "duplicate", message).detail("existing_job_id", existing)
     }
 
+    /// A duplicate that names no other job is one of this job: another job has its id.
+    pub(crate) fn existing(mut self, id: JobId) -> Self {
+        if self.code == "duplicate" {
+            self.details.entry("existing_job_id").or_insert_with(|| json!(id));
+        }
+        self
+    }
+
     fn retryable(mut self) -> Self {
         self.is_retryable = true;
         self

@@ -105,6 +105,14 @@ impl Runs {
         }
     }
 
+    /// The runs that take too long. They are late again after this wait, unless they are removed.
+    pub(crate) fn late(&self, again: Duration) -> Vec<Held> {
+        let now = Instant::now();
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = held.values_mut().filter(|held| held.deadline.is_some_and(|at| at <= now));
+        late.map(|held| Held { deadline: held.deadline.replace(now + again), ..held.clone() }).collect()
+    }
+
     pub(crate) fn get(&self, id: JobId) -> Option<Held> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
@@ -24,32 +24,33 @@ const PATIENT: Duration = Duration::from_secs(2);
 
 /// `GET /health`
 pub(crate) async fn health(State(door): State<Arc<Door>>) -> Answered {
-    let known = door.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let known = *door.health.lock().unwrap_or_else(PoisonError::into_inner);
     let latency = match known.filter(|(at, _)| at.elapsed() < FRESH) {
-        Some((_, answer)) => answer,
+        Some((_, latency)) => latency,
         None => {
             let asked_at = Instant::now();
-            let answer = match tokio::time::timeout(PATIENT, door.client.database_time()).await {
-                Ok(Ok(_)) => Ok(asked_at.elapsed().as_millis()),
-                // The reason may name hosts and users. Probes need no credentials.
-                Ok(Err(_)) | Err(_) => Err("the database does not answer".to_owned()),
-            };
-            *door.health.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer.clone()));
-            answer
+            let answer = tokio::time::timeout(PATIENT, door.client.database_time()).await;
+            let latency = matches!(answer, Ok(Ok(_))).then(|| asked_at.elapsed());
+            *door.health.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), latency));
+            latency
         }
     };
-    let (uptime, version) = (door.started_at.elapsed().as_secs(), env!("CARGO_PKG_VERSION"));
-    let body = |status: &str, backend: Value| json!({ "status": status, "version": "1.0", "server_version": version, "uptime_seconds": uptime, "backend": backend });
-    Ok(match latency {
-        Ok(millis) => {
-            let millis = u64::try_from(millis).unwrap_or(u64::MAX);
-            Answer::ok(body("ok", json!({ "type": "postgres", "status": "connected", "latency_ms": millis })))
+    let (status, backend) = match latency {
+        Some(latency) => {
+            let millis = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
+            ("ok", json!({ "type": "postgres", "status": "connected", "latency_ms": millis }))
         }
-        Err(error) => Answer::unavailable(body(
-            "degraded",
-            json!({ "type": "postgres", "status": "disconnected", "error": error }),
-        )),
-    })
+        // The reason may name hosts and users. Probes need no credentials.
+        None => {
+            let error = "the database does not answer";
+            ("degraded", json!({ "type": "postgres", "status": "disconnected", "error": error }))
+        }
+    };
+    let body = json!({
+        "status": status, "version": "1.0", "server_version": env!("CARGO_PKG_VERSION"),
+        "uptime_seconds": door.started_at.elapsed().as_secs(), "backend": backend,
+    });
+    Ok(if latency.is_some() { Answer::ok(body) } else { Answer::unavailable(body) })
 }
 
 /// `GET /ojs/manifest`

@@ -48,7 +48,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     let children: Vec<_> = jobs.iter().map(|(details, job)| (job.run.id, details)).collect();
     let mut results = parents::results(&door, &mut tx, &children).await?;
     tx.commit().await?;
-    let (mut shown, mut held, mut deadlines) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut shown, mut held) = (Vec::new(), Vec::new());
     for (details, job) in jobs {
         let FetchedJob { run, attempt, reserved_until, .. } = job;
         let own = reserve_at_fetch(&job.meta, asked);
@@ -56,15 +56,10 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         answer.extend(results.remove(&run.id).map(|results| ("parent_results".to_owned(), results)));
         shown.push(Value::Object(answer));
         let deadline = details.timeout().map(|timeout| fetched_at + timeout);
-        deadlines.extend(deadline.map(|at| (at, run)));
         let (worker, until) = (named.clone(), fetched_at + own);
         held.push(Held { run, worker, attempt, details, deadline, until });
     }
-    // First, since a deadline counts only for a run that is remembered.
     door.runs.add(held);
-    for (at, run) in deadlines {
-        door.deadlines.add(at, run);
-    }
     Ok(Answer::ok(json!({ "jobs": shown })))
 }
 

@@ -289,8 +289,8 @@ impl Reader {
         let mut document = document.clone();
         // The id of a step is its name in the workflow.
         document.remove("id");
-        let of = OfWorkflow { id: self.id, options, parents: before.results.clone() };
-        let mut envelope = envelope::read_of(&document, Some(of)).map_err(|problem| problem.at_index(place))?;
+        let of = OfWorkflow { id: Some(self.id), options, parents: before.results.clone() };
+        let mut envelope = envelope::read_of(&document, of).map_err(|problem| problem.at_index(place))?;
         for (parent, condition) in &before.edges {
             let parent = &self.envelopes[*parent].job;
             envelope.job = match condition {
