@@ -42,18 +42,12 @@ fn badge(page: &Page, path: &str) -> Option<(u64, &'static str)> {
     let seen = page.app.sampler.seen();
     let snapshot = seen.snapshot.filter(|one| seen.failure.is_none() && one.taken_at.elapsed() < RECENT)?;
     let failing = [JobState::Retryable, JobState::Discarded];
-    let number = match path {
-        "/failing" => {
-            failing.iter().filter_map(|state| snapshot.stats.jobs.get(state)).map(|count| count.counted()).sum()
-        }
-        "/doctor" => snapshot.doctor.diagnosis.as_ref()?.findings.len() as u64,
-        "/waiting" => snapshot.waiting_inserts? as u64,
-        _ => 0,
-    };
-    let words = match path {
-        "/failing" => "failed jobs",
-        "/doctor" => "findings",
-        _ => "inserts that wait",
+    let failed = failing.iter().filter_map(|state| snapshot.stats.jobs.get(state)).map(|count| count.counted());
+    let (number, words) = match path {
+        "/failing" => (failed.sum(), "failed jobs"),
+        "/doctor" => (snapshot.doctor.diagnosis.as_ref()?.findings.len() as u64, "findings"),
+        "/waiting" => (snapshot.waiting_inserts? as u64, "inserts that wait"),
+        _ => return None,
     };
     (number > 0).then_some((number, words))
 }

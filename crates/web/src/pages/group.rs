@@ -123,13 +123,10 @@ pub(crate) async fn change(page: Page, body: String) -> Result<Response, Failure
             by!(page, queue.hold_group(group, fields.need_length("hold_for")?)).await?;
             verb
         }
-        "resume" => {
-            if by!(page, queue.resume_group(group)).await? {
-                verb
-            } else {
-                "none"
-            }
-        }
+        "resume" => match by!(page, queue.resume_group(group)).await? {
+            true => verb,
+            false => "none",
+        },
         other => return Err(Failure::Bad(format!("there is no such change: {other:?}"))),
     };
     page.log(&format!("{verb} group"), &format!("{name} {group}"));
