@@ -39,10 +39,9 @@ impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
 pub(crate) type AnyStream = Pin<Box<dyn Stream>>;
 
-/// A client that has been greeted.
+/// The connection of a client.
 struct Session<'a> {
     door: &'a Door,
-    identity: Identity,
     lines: Lines<ReadHalf<AnyStream>>,
     writer: WriteHalf<AnyStream>,
 }
@@ -54,36 +53,36 @@ pub(crate) async fn run(
     peer: Option<IpAddr>,
     stranger: &CancellationToken,
 ) -> io::Result<()> {
-    let (reader, mut writer) = tokio::io::split(stream);
-    let mut lines = Lines::new(reader);
-    let greeting = greet(door, &mut lines, &mut writer, peer);
+    let (reader, writer) = tokio::io::split(stream);
+    let mut session = Session { door, lines: Lines::new(reader), writer };
     let identity = tokio::select! {
-        greeted = timeout(door.limits.greeting, greeting) => greeted.map_err(|_| io::ErrorKind::TimedOut)??,
+        greeted = timeout(door.limits.greeting, session.greet(peer)) => greeted.map_err(|_| io::ErrorKind::TimedOut)??,
         () = stranger.cancelled() => return Ok(()),
         () = door.stop.cancelled() => return Ok(()),
     };
     let Some(identity) = identity else { return Ok(()) };
     let Some(_place) = door.connection_limit.known() else {
         let text = format!("Too many connections: at most {}", door.limits.connections);
-        return writer.write_all(&Reply::from(Refusal::new(text)).bytes()).await;
+        return session.reply(&Reply::from(Refusal::new(text))).await;
     };
     stranger.cancel();
-    writer.write_all(&Reply::Ok.bytes()).await?;
-    let wid = identity.wid.clone();
+    session.reply(&Reply::Ok).await?;
+    let wid = &identity.wid;
     if !wid.is_empty() {
-        door.workers.enter(&wid);
+        door.workers.enter(wid);
     }
     door.counts.connections.fetch_add(1, Ordering::Relaxed);
-    let ended = Session { door, identity, lines, writer }.serve().await;
+    let ended = session.serve(&identity).await;
     door.counts.connections.fetch_sub(1, Ordering::Relaxed);
-    if !wid.is_empty() && door.workers.leave(&wid) {
+    drop(session);
+    if !wid.is_empty() && door.workers.leave(wid) {
         // A fetch that is under way would enter the worker again.
         tokio::select! {
             () = sleep(FETCH_WAIT / 2) => {}
             () = door.stop.cancelled() => {}
         }
-        if !door.workers.is_alive(&wid)
-            && let Err(error) = Remote::new(&door.client).stop_worker(wid).await
+        if !door.workers.is_alive(wid)
+            && let Err(error) = Remote::new(&door.client).stop_worker(wid.clone()).await
         {
             tracing::debug!(%error, "cannot remove a worker that has left");
         }
@@ -91,36 +90,27 @@ pub(crate) async fn run(
     ended
 }
 
-/// Sends the challenge and reads the answer. `None`: the client was refused, or has left.
-async fn greet(
-    door: &Door,
-    lines: &mut Lines<ReadHalf<AnyStream>>,
-    writer: &mut WriteHalf<AnyStream>,
-    peer: Option<IpAddr>,
-) -> io::Result<Option<Identity>> {
-    let challenge = door.users.challenge();
-    writer.write_all(Challenge::greeting(challenge.as_ref()).as_bytes()).await?;
-    let greeting = door.limits.greeting;
-    let limits = LineLimits { bytes: MAX_GREETING, idle: greeting, whole: greeting };
-    let identified = match lines.next(limits, &door.long_lines).await? {
-        Line::Read(line, _) if line == b"END" => return Ok(None),
-        Line::Read(line, _) => door.users.identify(&line, challenge, peer).await,
-        Line::TooLong => Err(Refusal::new(format!("Invalid greeting: longer than {MAX_GREETING} bytes"))),
-        Line::Closed | Line::TooSlow | Line::Idle => return Ok(None),
-    };
-    match identified {
-        Ok(identity) => Ok(Some(identity)),
-        Err(refusal) => {
-            writer.write_all(&Reply::from(refusal).bytes()).await?;
-            writer.shutdown().await?;
-            lines.drain().await;
-            Ok(None)
+impl Session<'_> {
+    /// Sends the challenge and reads the answer. `None`: the client was refused, or has left.
+    async fn greet(&mut self, peer: Option<IpAddr>) -> io::Result<Option<Identity>> {
+        let door = self.door;
+        let challenge = door.users.challenge();
+        self.writer.write_all(Challenge::greeting(challenge.as_ref()).as_bytes()).await?;
+        let greeting = door.limits.greeting;
+        let limits = LineLimits { bytes: MAX_GREETING, idle: greeting, whole: greeting };
+        let identified = match self.lines.next(limits, &door.long_lines).await? {
+            Line::Read(line, _) if line == b"END" => return Ok(None),
+            Line::Read(line, _) => door.users.identify(&line, challenge, peer).await,
+            Line::TooLong => Err(Refusal::new(format!("Invalid greeting: longer than {MAX_GREETING} bytes"))),
+            Line::Closed | Line::TooSlow | Line::Idle => return Ok(None),
+        };
+        match identified {
+            Ok(identity) => Ok(Some(identity)),
+            Err(refusal) => self.refuse(refusal).await.map(|()| None),
         }
     }
-}
 
-impl Session<'_> {
-    async fn serve(&mut self) -> io::Result<()> {
+    async fn serve(&mut self, identity: &Identity) -> io::Result<()> {
         let door = self.door;
         let limits = LineLimits { bytes: door.limits.message, idle: door.limits.idle, whole: door.limits.transfer };
         loop {
@@ -130,7 +120,7 @@ impl Session<'_> {
             };
             let (line, _permit) = match read {
                 Line::Read(line, permit) => (line, permit),
-                Line::Idle if door.workers.is_alive(&self.identity.wid) => continue,
+                Line::Idle if door.workers.is_alive(&identity.wid) => continue,
                 Line::Closed | Line::Idle => return Ok(()),
                 Line::TooLong => {
                     let text = format!("Invalid command: longer than {} bytes", door.limits.message);
@@ -144,21 +134,17 @@ impl Session<'_> {
             door.counts.commands.fetch_add(1, Ordering::Relaxed);
             let reply = match Command::parse(&line) {
                 Ok(Command::End) => return Ok(()),
-                Ok(Command::Fetch(queues)) if self.may_change() => {
-                    if !self.fetch(queues).await? {
+                Ok(Command::Fetch(queues)) if identity.rights == Rights::All => {
+                    if !self.fetch(identity, queues).await? {
                         return Ok(());
                     }
                     continue;
                 }
-                Ok(command) => work(door, &self.identity, command).await.unwrap_or_else(Reply::from),
+                Ok(command) => work(door, identity, command).await.unwrap_or_else(Reply::from),
                 Err(refusal) => Reply::from(refusal),
             };
             self.reply(&reply).await?;
         }
-    }
-
-    fn may_change(&self) -> bool {
-        self.identity.rights == Rights::All
     }
 
     /// Answers a command that is not read to its end, and ends the connection.
@@ -175,9 +161,9 @@ impl Session<'_> {
     }
 
     /// Waits for a job and sends it. Returns whether the client is still there.
-    async fn fetch(&mut self, queues: Vec<String>) -> io::Result<bool> {
-        let (door, worker) = (self.door, worker(&self.identity).to_owned());
-        if door.workers.state(&self.identity.wid) != WorkerState::Running {
+    async fn fetch(&mut self, identity: &Identity, queues: Vec<String>) -> io::Result<bool> {
+        let (door, worker) = (self.door, worker(identity).to_owned());
+        if door.workers.state(&identity.wid) != WorkerState::Running {
             tokio::select! {
                 () = sleep(FETCH_WAIT) => {}
                 () = self.lines.closed() => return Ok(false),
