@@ -147,15 +147,11 @@ fn report(row: &JobRow) -> Value {
         "acknowledged": true, "id": row.id, "job_id": row.id, "state": state::state_name(row.state),
         "attempt": row.attempt, "max_attempts": row.max_attempts,
     });
-    for name in ["completed_at", "discarded_at", "next_attempt_at"] {
+    let wait = (row.state == JobState::Retryable).then_some("retry_delay_ms");
+    for name in ["completed_at", "discarded_at", "next_attempt_at"].into_iter().chain(wait) {
         if let Some(value) = job.get(name) {
             answer[name] = value.clone();
         }
-    }
-    if row.state == JobState::Retryable
-        && let Some(wait) = job.get("retry_delay_ms")
-    {
-        answer["retry_delay_ms"] = wait.clone();
     }
     answer
 }

@@ -46,17 +46,14 @@ impl Store {
         let qualifier = |schema: &SchemaName| format!("{}.", schema.quoted());
         let (pool, queue) = (client.pool().clone(), qualifier(client.schema()));
         let store = Self { pool, qualifier: qualifier(schema), queue };
-        if !is_there(&store.pool, schema).await? {
-            let mut transaction = store.pool.begin().await?;
-            let lock = "SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))";
-            sqlx::raw_sql(store.sql(lock)).execute(&mut *transaction).await?;
-            // Another process may have created it in the meantime.
-            if !is_there(&mut *transaction, schema).await? {
-                let create = store.sql(&format!("CREATE SCHEMA IF NOT EXISTS {};\n{TABLES}", schema.quoted()));
-                sqlx::raw_sql(create).execute(&mut *transaction).await?;
-            }
-            transaction.commit().await?;
+        let mut transaction = store.pool.begin().await?;
+        let lock = "SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))";
+        sqlx::raw_sql(store.sql(lock)).execute(&mut *transaction).await?;
+        if !is_there(&mut transaction, schema).await? {
+            let create = store.sql(&format!("CREATE SCHEMA IF NOT EXISTS {};\n{TABLES}", schema.quoted()));
+            sqlx::raw_sql(create).execute(&mut *transaction).await?;
         }
+        transaction.commit().await?;
         Ok(store)
     }
 
@@ -119,10 +116,10 @@ fn uuids(jobs: &[JobId]) -> Vec<Uuid> {
 }
 
 /// Whether the tables of the door exist. It reads the catalogs: names that the session has cached can be older than the lock.
-async fn is_there<'c>(executor: impl PgExecutor<'c>, schema: &SchemaName) -> sqlx::Result<bool> {
+async fn is_there(connection: &mut PgConnection, schema: &SchemaName) -> sqlx::Result<bool> {
     let exists = "SELECT EXISTS (
          SELECT FROM pg_class AS c INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
          WHERE n.nspname = $1 AND c.relname = 'workflow'
      )";
-    sqlx::query_scalar(exists).bind(schema.as_str()).fetch_one(executor).await
+    sqlx::query_scalar(exists).bind(schema.as_str()).fetch_one(connection).await
 }

@@ -80,12 +80,13 @@ impl Progress {
         let count = |one: &str| states.iter().filter(|(_, state)| *state == one).count();
         let failed = count("failed") + count("cancelled");
         let has_callback = |one: &str| callbacks.iter().any(|(_, state)| *state == one);
-        let state = match () {
-            () if count("running") > 0 || has_callback("running") => "running",
-            // The callback of the other outcome is cancelled, and has not failed.
-            () if has_callback("failed") => "failed",
-            () if failed == 0 || !callbacks.is_empty() => "completed",
-            () => "failed",
+        let is_running = count("running") > 0 || has_callback("running");
+        // The callback of the other outcome is cancelled, and has not failed.
+        let state = match (is_running, has_callback("failed"), failed == 0 || !callbacks.is_empty()) {
+            (true, ..) => "running",
+            (_, true, _) => "failed",
+            (.., true) => "completed",
+            _ => "failed",
         };
         Self { total: states.len(), completed: count("completed"), failed, state }
     }
