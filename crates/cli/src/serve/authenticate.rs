@@ -69,7 +69,7 @@ impl Known {
 }
 
 /// Whether a request may go on.
-enum Verdict {
+enum Admission {
     User(User),
     Refused,
     /// A wrong password of a peer that sent many. It should wait this long before the next one.
@@ -87,15 +87,15 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
     }
     let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|info| info.0.ip);
     match checks.verdict(request.headers(), peer).await {
-        Verdict::User(user) => {
+        Admission::User(user) => {
             if let Some(slot) = request.extensions().get::<Arc<Slot>>() {
                 slot.trust();
             }
             request.extensions_mut().insert(user);
             next.run(request).await
         }
-        Verdict::Refused => checks.refuse(),
-        Verdict::TooOften(delay) => too_often(delay),
+        Admission::Refused => checks.refuse(),
+        Admission::TooOften(delay) => too_often(delay),
     }
 }
 
@@ -105,13 +105,13 @@ impl Checks {
         Self { credentials, checker: Checker::new(HASHES), delays: Delays::default(), known: Mutex::default() }
     }
 
-    async fn verdict(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Verdict {
+    async fn verdict(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Admission {
         if !self.credentials.are_needed() {
-            return Verdict::User(User { name: None, rights: Rights::All });
+            return Admission::User(User { name: None, rights: Rights::All });
         }
         match self.named_by_proxy(headers, peer) {
-            Some(name) => Verdict::User(User { name: Some(name), rights: Rights::All }),
-            None => self.by_authorization(headers, peer).await.unwrap_or(Verdict::Refused),
+            Some(name) => Admission::User(User { name: Some(name), rights: Rights::All }),
+            None => self.by_authorization(headers, peer).await.unwrap_or(Admission::Refused),
         }
     }
 
@@ -132,12 +132,12 @@ impl Checks {
     }
 
     /// `None`: there is no header that can be read.
-    async fn by_authorization(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Verdict> {
+    async fn by_authorization(self: &Arc<Self>, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<Admission> {
         let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         let (scheme, rest) = value.split_once(' ')?;
         if scheme.eq_ignore_ascii_case("bearer") {
             let token = digest(rest.trim().as_bytes());
-            return self.credentials.tokens.as_ref()?.get(&token).cloned().map(Verdict::User);
+            return self.credentials.tokens.as_ref()?.get(&token).cloned().map(Admission::User);
         }
         if !scheme.eq_ignore_ascii_case("basic") {
             return None;
@@ -155,7 +155,7 @@ impl Checks {
         password: &[u8],
         digest: [u8; 32],
         peer: Option<IpAddr>,
-    ) -> Option<Verdict> {
+    ) -> Option<Admission> {
         let passwords = self.credentials.passwords.as_ref()?;
         // An unknown user takes as long as a wrong password, so that names cannot be found out.
         let (hash, rights) = passwords.get(name).or_else(|| passwords.values().next())?.clone();
@@ -163,10 +163,10 @@ impl Checks {
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.right.contains(&digest) {
-                return Some(Verdict::User(user));
+                return Some(Admission::User(user));
             }
             if known.wrong.contains(&digest) {
-                return Some(Verdict::Refused);
+                return Some(Admission::Refused);
             }
         }
         let is_user = passwords.contains_key(name);
@@ -183,7 +183,7 @@ impl Checks {
         (password, hash): (Vec<u8>, String),
         digest: [u8; 32],
         peer: Option<IpAddr>,
-    ) -> Option<Verdict> {
+    ) -> Option<Admission> {
         let mut turn = None;
         let permit = loop {
             let permit = self.checker.permit().await?;
@@ -192,7 +192,7 @@ impl Checks {
                     drop(permit);
                     // Few wait, because each has a slot among the requests. Two more know the turn: this request and the delays.
                     if Arc::strong_count(&of_peer) >= WAITING + 2 {
-                        return Some(Verdict::TooOften(delay));
+                        return Some(Admission::TooOften(delay));
                     }
                     turn = Some(of_peer.lock_owned().await);
                 }
@@ -203,7 +203,7 @@ impl Checks {
         let is_right = is_right && is_user;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).add(digest, is_right);
         if is_right {
-            return Some(Verdict::User(user));
+            return Some(Admission::User(user));
         }
         let delay = self.delays.count(peer);
         // A check that begins before the count does not see the delay.
@@ -213,11 +213,11 @@ impl Checks {
         let peer = peer.map_or_else(|| "the socket".to_owned(), |peer| peer.to_string());
         tracing::warn!(user = ?name, peer, ?delay, "a wrong password or an unknown user");
         if delay.is_zero() {
-            return Some(Verdict::Refused);
+            return Some(Admission::Refused);
         }
         sleep(delay.min(LONGEST_DELAY)).await;
         drop(turn);
-        Some(Verdict::TooOften(delay))
+        Some(Admission::TooOften(delay))
     }
 
     fn refuse(&self) -> Response {
@@ -291,9 +291,9 @@ mod tests {
         while known() < WAITING + 2 {
             tokio::task::yield_now().await;
         }
-        assert!(matches!(guess(99, guessing).await, Verdict::TooOften(_)), "too many wait");
-        assert!(matches!(guess(0, other).await, Verdict::User(_)));
-        assert!(matches!(guess(0, guessing).await, Verdict::User(_)), "it is remembered");
+        assert!(matches!(guess(99, guessing).await, Admission::TooOften(_)), "too many wait");
+        assert!(matches!(guess(0, other).await, Admission::User(_)));
+        assert!(matches!(guess(0, guessing).await, Admission::User(_)), "it is remembered");
         assert!(checks.known.lock().unwrap().wrong.is_empty(), "none of them was hashed");
         // Clients that hang up do not end their turns.
         waiting.into_iter().for_each(|client| client.abort());
