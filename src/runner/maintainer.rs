@@ -80,7 +80,7 @@ impl MaintenanceSettings {
 
 /// Does the maintenance of a queue in a process without a [`Runner`](crate::Runner): it makes due jobs available, takes back
 /// jobs of dead workers, discards expired jobs, releases children, inserts periodic jobs and deletes old jobs. For services
-/// that hand jobs on to remote workers ([`Client::remote`](crate::Client::remote)).
+/// that hand jobs on to remote workers (the crate `uniqueue-remote`).
 ///
 /// Of any number of maintainers and runners, one does each service. It uses one connection of its own.
 ///
