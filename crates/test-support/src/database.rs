@@ -7,7 +7,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Row, SqlSafeStr, SqlStr, Transaction};
 use tokio::time::timeout;
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, JobId, JobRow, JobState, Runner, RunnerHandle, SchemaName};
+use uniqueue::{Client, ClientBuilder, JobId, JobRow, JobState, Runner, RunnerHandle, SchemaName};
 use uuid::Uuid;
 
 use crate::server::{url, url_of};
@@ -99,9 +99,14 @@ impl Database {
         self.client.pool()
     }
 
+    /// What makes other clients of the same schema.
+    pub fn builder(&self) -> ClientBuilder {
+        Client::builder().schema(self.client.schema().clone())
+    }
+
     /// A client of the same schema over another pool.
     pub fn client_over(&self, pool: PgPool) -> Client {
-        Client::builder().schema(self.client.schema().clone()).pool(pool)
+        self.builder().pool(pool)
     }
 
     /// A client of the same schema with connections of its own to this URL, which may lead through a proxy.
@@ -109,15 +114,26 @@ impl Database {
         self.client_over(pool_at(url, max_connections, |options| options).await)
     }
 
+    /// A client of the same schema with connections of its own, which have these options.
+    pub async fn client_with(
+        &self,
+        max_connections: u32,
+        options: impl FnOnce(PgConnectOptions) -> PgConnectOptions,
+    ) -> Client {
+        self.client_over(pool_at(&self.url, max_connections, options).await)
+    }
+
     /// A runner of the client, to be given queues and workers.
     pub fn runner(&self) -> Runner {
         Runner::new(self.client.clone())
     }
 
-    /// Starts a runner that [`end`](Self::end) stops.
-    pub async fn start(&self, runner: Runner) {
+    /// Starts a runner that [`end`](Self::end) stops. Returns its id.
+    pub async fn start(&self, runner: Runner) -> Uuid {
         let started = runner.start().await.expect("a start");
+        let id = started.id();
         self.runners.lock().expect("no panic").push(started);
+        id
     }
 
     /// Stops the runners. The attribute of a test calls this at its end.
@@ -222,11 +238,18 @@ impl Database {
         eventually!(self.number(&waiting).await > 0, "no statement waits for a lock of {table}");
     }
 
+    /// Waits until this number of statements that are `ILIKE` this wait for a lock.
+    pub async fn until_locked(&self, like: &str, wanted: i64) {
+        let waiting = format!(
+            "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database() AND query ILIKE '{like}'"
+        );
+        self.until(&waiting, wanted).await;
+    }
+
     /// Waits until this number of inserts wait for a lock.
     pub async fn until_inserts_wait(&self, inserts: i64) {
-        let waiting = "SELECT count(*) FROM pg_stat_activity
-            WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%{schema}%insert_%'";
-        self.until(waiting, inserts).await;
+        self.until_locked("%insert%", inserts).await;
     }
 
     /// A connection that hears the schema's notifications of these channels.
@@ -245,12 +268,23 @@ impl Database {
         self.text(&runner.replace("{queue}", &format!("{{{queue}}}"))).await
     }
 
+    pub async fn row(&self, id: JobId) -> JobRow {
+        self.client.job(id).await.expect("an answer").expect("the job")
+    }
+
     /// Waits until a job is in a state.
     pub async fn until_state(&self, id: JobId, state: JobState) -> JobRow {
         eventually!(
-            let row = self.client.job(id).await.expect("an answer").expect("the job");
+            let row = self.row(id).await;
             row.state == state, "job {id} is {}, not {state}: {:?}", row.state, row.errors
         )
+    }
+
+    /// Executes a statement that the database refuses. Returns the SQLSTATE and the message.
+    pub async fn refused(&self, text: &str) -> (String, String) {
+        let error = sqlx::query(self.sql(text)).execute(self.pool()).await.expect_err(text);
+        let error = error.into_database_error().expect(text);
+        (error.code().expect("a code").into_owned(), error.message().to_owned())
     }
 
     pub async fn text(&self, text: &str) -> String {

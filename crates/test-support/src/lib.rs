@@ -25,11 +25,15 @@ mod template;
 pub mod tools;
 pub mod work;
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sqlx::{PgPool, Postgres, Transaction};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Barrier, Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -49,6 +53,7 @@ pub const WAIT: Duration = Duration::from_secs(20);
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MINUTE: Duration = Duration::from_secs(60);
 pub const HOUR: Duration = Duration::from_secs(3_600);
+pub const DAY: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]
@@ -66,6 +71,14 @@ pub fn quick(client: &Client) -> Runner {
 
 /// Work that is done at once.
 pub async fn at_once(_: RunningJob<Task>) {}
+
+/// Commits a transaction, or rolls it back.
+pub async fn end(transaction: Transaction<'_, Postgres>, commits: bool) {
+    match commits {
+        true => transaction.commit().await.expect("a commit"),
+        false => transaction.rollback().await.expect("a rollback"),
+    }
+}
 
 /// Where the work of a test waits. A test has it as a `static`, so that its workers need no clone.
 pub struct Gate {
@@ -114,6 +127,23 @@ pub fn held_up() -> (impl Worker<Task> + Clone, Arc<Notify>, Arc<Semaphore>) {
     (work, started, go_on)
 }
 
+/// Work that tells something of each job.
+pub fn telling<T: Send + 'static>(
+    tell: impl Fn(&RunningJob<Task>) -> T + Send + Sync + 'static,
+) -> (impl Worker<Task>, UnboundedReceiver<T>) {
+    let (sender, receiver) = unbounded_channel();
+    let work = move |job: RunningJob<Task>| {
+        let _ = sender.send(tell(&job));
+        std::future::ready(())
+    };
+    (work, receiver)
+}
+
+/// What comes next, in time.
+pub async fn next<T>(receiver: &mut UnboundedReceiver<T>) -> T {
+    timeout(WAIT, receiver.recv()).await.expect("something in time").expect("a sender")
+}
+
 /// Spawns an insert, which may have to wait.
 pub fn inserting(client: &Client, new: NewJob) -> JoinHandle<uniqueue::Result<Inserted>> {
     let client = client.clone();
@@ -140,6 +170,18 @@ where
         outputs.push(task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())));
     }
     outputs
+}
+
+/// Leaves an open transaction in a pool of one connection, as a dropped future of sqlx's `begin` does.
+pub async fn leave_open(pool: &PgPool) {
+    let mut connection = pool.acquire().await.unwrap();
+    loop {
+        let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
+        // Once in a while the answer is there at once, and there is nothing to drop.
+        if !poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready())).await {
+            break;
+        }
+    }
 }
 
 /// How long, or how often, a test tries what chance decides: in full where `UNIQUEUE_SOAK` is set, as it is in CI.

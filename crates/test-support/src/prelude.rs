@@ -7,7 +7,7 @@ pub use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub use std::fs;
 pub use std::path::{Path, PathBuf};
 pub use std::process::{Command, Stdio};
-pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 pub use std::time::{Duration, Instant};
 
@@ -41,6 +41,6 @@ pub use crate::process::{Order, RunnerProcess};
 pub use crate::proxy::{Fault, Proxy};
 pub use crate::work::{Deed, Work};
 pub use crate::{
-    Database, Gate, HOUR, MINUTE, SECOND, Task, WAIT, at_once, counting_statements, eventually, held_up, inserting,
-    job, quick, soak, statements_of, together, until_sent,
+    DAY, Database, Gate, HOUR, MINUTE, SECOND, Task, WAIT, at_once, counting_statements, eventually, held_up,
+    inserting, job, next, quick, soak, statements_of, telling, together, until_sent,
 };

@@ -5,9 +5,9 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 /// `tokio::test` for a function with parameters: `#[support::test] async fn a_rule(database: Database, client: &Client)`.
 ///
 /// A parameter is made by `new()` of its type, which is fallible for `testing::Database`. A reference to a client is the
-/// client of the first parameter. A first option such as `with_connections(1)` makes the first parameter instead of `new()`.
-/// Other options go to `tokio::test`. A test that does not fail ends by `end()` of a first parameter of the type `Database`,
-/// which stops the runners that it started.
+/// client of the first parameter. A first option such as `with_connections(1)`, or `self::limited(1)` of the test's own module,
+/// makes the first parameter instead of `new()`. Other options go to `tokio::test`. A test that does not fail ends by `end()` of
+/// a first parameter of the type `Database`, which stops the runners that it started.
 ///
 /// # Panics
 ///
@@ -28,14 +28,18 @@ pub fn test(options: TokenStream, function: TokenStream) -> TokenStream {
     let is_of_the_kit = |kind: &str| kind.trim().starts_with("testing");
     let client = if is_of_the_kit(kind) { "client()" } else { "client" };
     let mut options: Vec<TokenTree> = options.into_iter().collect();
-    let is_constructor = matches!(options.as_slice(), [TokenTree::Ident(_), TokenTree::Group(_), ..]);
+    // `with(…)` or `self::with(…)`: the name ends before the first group.
+    let name = options.iter().take_while(|token| !matches!(token, TokenTree::Group(_) | TokenTree::Literal(_))).count();
+    let is_constructor = matches!(options.get(name), Some(TokenTree::Group(_)));
     let constructor = match is_constructor {
-        true => options.drain(..2).map(|token| token.to_string()).collect(),
+        true => options.drain(..=name).collect::<TokenStream>().to_string(),
         false => "new()".to_owned(),
     };
+    let is_function = is_constructor && name > 1;
     let made = |parameter: &str| match parameter.split_once(':') {
         Some((name, kind)) if kind.trim().starts_with('&') => format!("let {name}: {kind} = &{first}.{client};"),
         Some((name, kind)) if is_of_the_kit(kind) => format!("let {name} = <{kind}>::new().await.unwrap();"),
+        Some((name, _)) if is_function => format!("let {name} = {constructor}.await;"),
         Some((name, kind)) => format!("let {name} = <{kind}>::{constructor}.await;"),
         None => panic!("a parameter without a type: {parameter}"),
     };
