@@ -6,36 +6,8 @@ use support::prelude::*;
 fn failing(gate: &'static Gate) -> impl Worker<Task> {
     move |job: RunningJob<Task>| async move {
         gate.pass().await;
-        Outcome::retry(Duration::from_secs(3600), format!("attempt {}", job.attempt()))
+        Outcome::retry(HOUR, format!("attempt {}", job.attempt()))
     }
-}
-
-#[support::test]
-async fn r5_until_start_gives_the_claim_up_at_fetch_for_good(database: Database) {
-    static GATE: Gate = Gate::closed();
-    database.start(quick(&database.client).worker(failing(&GATE))).await;
-    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).until_start();
-    let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    GATE.begun(1).await;
-    assert!(database.client.holder("k").await.unwrap().is_none());
-    // Faktory: with the start policy a job that fails does not try to retake the lock.
-    GATE.open(1);
-    let row = database.until_state(first.id(), JobState::Retryable).await;
-    assert!(!row.claims);
-    assert!(!database.client.insert(job("other").unique_key(key())).await.unwrap().duplicate);
-}
-
-#[support::test]
-async fn r6_a_retry_takes_its_claim_back_when_the_key_is_free(database: Database) {
-    static GATE: Gate = Gate::closed();
-    database.start(quick(&database.client).worker(failing(&GATE))).await;
-    let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
-    GATE.begun(1).await;
-    assert!(database.client.holder("k").await.unwrap().is_none(), "Queued does not cover running");
-    GATE.open(1);
-    let row = database.until_state(first.id(), JobState::Retryable).await;
-    assert!(row.claims);
-    assert!(database.client.insert(job("other").unique_key(UniqueKey::raw("k"))).await.unwrap().duplicate);
 }
 
 #[support::test]
@@ -60,38 +32,25 @@ async fn r6_a_retry_goes_on_without_its_claim_when_another_holds_the_key(databas
 }
 
 #[support::test]
-async fn r6_an_uncommitted_rival_holds_up_neither_the_retry_nor_its_batch(database: Database) {
+async fn r6_an_uncommitted_rival_holds_up_no_retry_and_discards_no_job(database: Database) {
     static GATE: Gate = Gate::closed();
     database.start(quick(&database.client).worker(failing(&GATE))).await;
-    let first = database.client.insert(Task { n: 1 }).unique_key(UniqueKey::raw("k")).await.unwrap();
-    GATE.begun(1).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    database.client.insert(job("rival").unique_key(UniqueKey::raw("k"))).tx(&mut rival).await.unwrap();
-    GATE.open(1);
-    let row = database.until_state(first.id(), JobState::Retryable).await;
-    assert!(!row.claims);
-    rival.commit().await.unwrap();
-}
-
-#[support::test]
-async fn r6_a_rival_that_rolls_back_discards_nobody(database: Database) {
-    static GATE: Gate = Gate::closed();
-    database.start(quick(&database.client).worker(failing(&GATE))).await;
-    let key = || UniqueKey::raw("k").on_reentry(OnReentry::Discard);
-    let first = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
-    GATE.begun(1).await;
-    let mut rival = database.pool().begin().await.unwrap();
-    database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
-    GATE.open(1);
-    let row = database.until_state(first.id(), JobState::Retryable).await;
-    assert!(!row.claims);
-    rival.rollback().await.unwrap();
-    // The next change of state takes the free claim.
-    database.client.retry([first.id()]).await.unwrap();
-    GATE.begun(1).await;
-    GATE.open(1);
-    database.until_state(first.id(), JobState::Retryable).await;
-    assert_eq!(database.client.holder("k").await.unwrap().map(|holder| holder.id), Some(first.id()));
+    for (n, on_reentry, commits) in [(1, OnReentry::GoOn, true), (2, OnReentry::Discard, false)] {
+        let key = || UniqueKey::raw(format!("k{n}")).on_reentry(on_reentry);
+        let first = database.client.insert(Task { n }).unique_key(key()).await.unwrap().id();
+        GATE.begun(1).await;
+        let mut rival = database.pool().begin().await.unwrap();
+        database.client.insert(job("rival").unique_key(key())).tx(&mut rival).await.unwrap();
+        GATE.open(1);
+        assert!(!database.until_state(first, JobState::Retryable).await.claims);
+        support::end(rival, commits).await;
+        // The next change of state takes a claim that is free.
+        database.client.retry([first]).await.unwrap();
+        GATE.begun(1).await;
+        GATE.open(1);
+        let row = database.until_state(first, JobState::Retryable).await;
+        assert_eq!((row.attempt, row.claims), (2, !commits));
+    }
 }
 
 #[support::test]
@@ -103,10 +62,10 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
         }
     };
     database.start(quick(&database.client).worker(work)).await;
-    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(Duration::from_secs(60));
+    let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);
     let holder = database.client.insert(Task { n: 1 }).unique_key(key()).await.unwrap();
     GATE.begun(1).await;
-    database.pass(Duration::from_secs(60)).await;
+    database.pass(MINUTE).await;
     let mut open = database.pool().begin().await.unwrap();
     let next = database.client.insert(job("next").unique_key(key())).tx(&mut open).await.unwrap();
     assert!(!next.duplicate);
@@ -119,23 +78,6 @@ async fn r6_an_open_insert_that_released_an_expired_claim_holds_up_no_other_resu
     assert_eq!(database.client.job(holder.id()).await.unwrap().unwrap().state, JobState::Running);
     open.commit().await.unwrap();
     database.until_state(holder.id(), JobState::Completed).await;
-}
-
-#[support::test]
-async fn r6_two_retryable_twins_with_an_odd_mask_are_both_promoted(database: Database) {
-    let odd = || UniqueKey::raw("k").states([JobState::Available, JobState::Running]);
-    let mut twins = Vec::new();
-    for n in 0..2 {
-        let twin = database.client.insert(Task { n }).unique_key(odd()).await.unwrap();
-        assert!(!twin.duplicate);
-        database.set_state(twin.id(), "retryable").await;
-        twins.push(twin.id());
-    }
-    let unrelated = database.client.insert(Task { n: 9 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
-    database.start(quick(&database.client).worker(at_once)).await;
-    for id in twins.into_iter().chain([unrelated.id()]) {
-        database.until_state(id, JobState::Completed).await;
-    }
 }
 
 #[support::test]

@@ -13,13 +13,12 @@ async fn insert(database: &Database, queue: &str, numbers: std::ops::Range<u32>)
     database.client.insert_many(jobs).await.unwrap();
 }
 
-async fn start(client: &Client, queues: &[&str], lease: u64) -> RunnerHandle {
+fn of_queues(client: &Client, queues: &[&str], lease: u64) -> Runner {
     let mut runner = Runner::new(client.clone()).lease(Duration::from_secs(lease));
     for queue in queues {
         runner = runner.queue(*queue, 50);
     }
-    let runner = runner.poll_interval(Duration::from_millis(20)).worker(at_once);
-    runner.start().await.unwrap()
+    runner.poll_interval(Duration::from_millis(20)).worker(at_once)
 }
 
 /// A trigger that does something when a job about which the condition is true is started.
@@ -33,49 +32,40 @@ async fn completed(database: &Database, jobs: i64) {
 }
 
 #[tokio::test]
-async fn a_job_whose_start_a_trigger_refuses_holds_up_no_other_and_starts_when_it_may() {
-    // An error of the application's, one that PL/pgSQL does not catch as any other, and one that comes at the commit.
-    for what in ["RAISE EXCEPTION 'not today';", "ASSERT false, 'not today';"] {
+async fn a_job_whose_start_the_database_refuses_holds_up_no_other_and_starts_when_it_may() {
+    let about = "NEW.state = 'running' AND NEW.args ->> 'n' = '13'";
+    let refuse = |kind: &str, what: &str, when: &str| {
+        format!(
+            "CREATE FUNCTION {{schema}}.not_today() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {what}; END $$;
+            CREATE {kind} UPDATE ON {{schema}}.job {when} FOR EACH ROW WHEN ({about}) EXECUTE FUNCTION {{schema}}.not_today()"
+        )
+    };
+    let error = "RAISE EXCEPTION 'not today'";
+    let drop = "DROP FUNCTION {schema}.not_today CASCADE";
+    for (refuse, allow) in [
+        (refuse("TRIGGER refuse BEFORE", error, ""), drop),
+        // PL/pgSQL does not catch it as any other error.
+        (refuse("TRIGGER refuse BEFORE", "ASSERT false, 'not today'", ""), drop),
+        // At the commit.
+        (refuse("CONSTRAINT TRIGGER refuse AFTER", error, "DEFERRABLE INITIALLY DEFERRED"), drop),
+        (
+            "ALTER TABLE {schema}.job ADD CONSTRAINT mine CHECK (args ->> 'n' <> '13') NOT VALID".to_owned(),
+            "ALTER TABLE {schema}.job DROP CONSTRAINT mine",
+        ),
+    ] {
         let database = Database::new().await;
-        at_start(&database, "NEW.args ->> 'n' = '13'", what).await;
         insert(&database, "a", 0..30).await;
         insert(&database, "b", 100..110).await;
-        let runner = start(&database.client, &["a", "b"], 20).await;
+        database.execute(&refuse).await;
+        database.start(of_queues(&database.client, &["a", "b"], 20)).await;
         completed(&database, 39).await;
         insert(&database, "a", 30..35).await;
         completed(&database, 44).await;
-        assert_eq!(database.text(LEFT).await, "available 0");
-        database.drop_trigger().await;
+        assert_eq!(database.text(LEFT).await, "available 0", "{refuse}");
+        database.execute(allow).await;
         completed(&database, 45).await;
-        runner.stop().await.unwrap();
+        database.end().await;
     }
-}
-
-#[support::test]
-async fn a_job_whose_start_is_refused_at_the_commit_holds_up_no_other(database: Database) {
-    let refuse = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN RAISE EXCEPTION 'not today'; END $$";
-    database.execute(refuse).await;
-    let trigger = "CREATE CONSTRAINT TRIGGER refuse AFTER UPDATE ON {schema}.job DEFERRABLE INITIALLY DEFERRED
-        FOR EACH ROW WHEN (NEW.state = 'running' AND NEW.args ->> 'n' = '13') EXECUTE FUNCTION {schema}._refuse()";
-    database.execute(trigger).await;
-    insert(&database, "a", 0..20).await;
-    let runner = start(&database.client, &["a"], 20).await;
-    completed(&database, 19).await;
-    assert_eq!(database.text(LEFT).await, "available 0");
-    runner.stop().await.unwrap();
-}
-
-#[support::test]
-async fn an_old_row_that_violates_a_new_constraint_holds_up_no_other(database: Database) {
-    insert(&database, "a", 0..30).await;
-    insert(&database, "b", 100..111).await;
-    let check = "ALTER TABLE {schema}.job ADD CONSTRAINT mine CHECK (args ->> 'n' <> '13') NOT VALID";
-    database.execute(check).await;
-    let runner = start(&database.client, &["a", "b"], 20).await;
-    completed(&database, 40).await;
-    assert_eq!(database.text(LEFT).await, "available 0");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -84,7 +74,7 @@ async fn a_job_whose_start_hangs_is_left_out_within_a_lease(database: Database) 
     at_start(&database, "NEW.args ->> 'n' = '13'", "PERFORM pg_sleep(600);").await;
     insert(&database, "a", 0..30).await;
     insert(&database, "b", 100..110).await;
-    let runner = start(&database.client, &["a", "b"], LEASE).await;
+    database.start(of_queues(&database.client, &["a", "b"], LEASE)).await;
     completed(&database, 39).await;
     let set_aside_after = "SELECT extract(epoch FROM max(finalized_at) - min(created_at))::bigint FROM {schema}.job";
     let after = database.number(set_aside_after).await;
@@ -92,7 +82,6 @@ async fn a_job_whose_start_hangs_is_left_out_within_a_lease(database: Database) 
     insert(&database, "a", 30..35).await;
     completed(&database, 44).await;
     assert_eq!(database.text(LEFT).await, "available 0");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -100,10 +89,9 @@ async fn a_job_of_a_group_whose_start_is_refused_holds_up_no_other_group(databas
     at_start(&database, "NEW.args ->> 'n' = '1'", "RAISE EXCEPTION 'not today';").await;
     let jobs = (0..20).map(|n| NewJob::from(Task { n }).queue("a").group(format!("g{}", n % 10)));
     database.client.insert_many(jobs).await.unwrap();
-    let runner = start(&database.client, &["a"], 20).await;
+    database.start(of_queues(&database.client, &["a"], 20)).await;
     completed(&database, 19).await;
     assert_eq!(database.text(LEFT).await, "available 0");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -111,11 +99,10 @@ async fn a_queue_of_which_every_start_is_refused_holds_up_no_other(database: Dat
     at_start(&database, "NEW.queue = 'a'", "RAISE EXCEPTION 'not today';").await;
     insert(&database, "a", 0..1_500).await;
     insert(&database, "b", 2_000..2_040).await;
-    let runner = start(&database.client, &["a", "b"], 20).await;
+    database.start(of_queues(&database.client, &["a", "b"], 20)).await;
     completed(&database, 40).await;
     insert(&database, "b", 3_000..3_040).await;
     completed(&database, 80).await;
-    runner.stop().await.unwrap();
 }
 
 /// The fetch of a queue fails, and none of its jobs is the reason.
@@ -134,13 +121,12 @@ async fn a_queue_whose_fetch_fails_holds_up_no_other(database: Database) {
     insert(&database, "a", 0..5).await;
     insert(&database, "b", 100..140).await;
     insert(&database, "c", 200..240).await;
-    let runner = start(&database.client, &["a", "b", "c"], 20).await;
+    database.start(of_queues(&database.client, &["a", "b", "c"], 20)).await;
     completed(&database, 80).await;
     insert(&database, "b", 300..340).await;
     completed(&database, 120).await;
     database.execute("DROP TRIGGER refuse ON {schema}.queue").await;
     completed(&database, 125).await;
-    runner.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -150,12 +136,11 @@ async fn a_limited_queue_is_worked_whatever_the_role_s_default_isolation_is() {
         database.client.queue("a").limit(Some(3)).await.unwrap();
         insert(&database, "a", 0..20).await;
         insert(&database, "b", 100..120).await;
-        let options: PgConnectOptions = database.url.parse().unwrap();
-        let options = options.options([("default_transaction_isolation", level)]);
-        let pool = PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap();
-        let runner = start(&database.client_over(pool), &["a", "b"], 20).await;
+        let client =
+            database.client_with(16, |options| options.options([("default_transaction_isolation", level)])).await;
+        database.start(of_queues(&client, &["a", "b"], 20)).await;
         completed(&database, 40).await;
-        runner.stop().await.unwrap();
+        database.end().await;
     }
 }
 
@@ -199,7 +184,7 @@ async fn many_large_jobs_on_a_slow_network_hold_up_small_ones_for_less_than_a_le
     insert(&database, "b", 100..110).await;
     let pool = PgPoolOptions::new().connect_lazy_with(slow_network(&database.url, 8_000_000).await.parse().unwrap());
     let began = Instant::now();
-    let runner = start(&database.client_over(pool), &["a", "b"], LEASE).await;
+    database.start(of_queues(&database.client_over(pool), &["a", "b"], LEASE)).await;
     let small = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND length(args::text) < 1000";
     database.until(small, 16).await;
     println!("the small ones ran within {:.1?}, with a lease of {LEASE} s", began.elapsed());
@@ -208,5 +193,4 @@ async fn many_large_jobs_on_a_slow_network_hold_up_small_ones_for_less_than_a_le
         "the large ones stand still"
     );
     println!("all after {:.1?}", began.elapsed());
-    runner.stop().await.unwrap();
 }
