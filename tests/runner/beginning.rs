@@ -152,7 +152,7 @@ fn telling<J: Job>(told: UnboundedSender<(Value, Value)>) -> impl uniqueue::Work
 async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database) {
     let (told, mut rows) = tokio::sync::mpsc::unbounded_channel();
     let task = |n| NewJob::from(Task { n });
-    let dated = UniquePolicy::new().by_args().ttl(Duration::from_secs(3_600));
+    let dated = UniquePolicy::new().by_args().ttl(HOUR);
     let jobs = [
         task(0),
         task(1).priority(-3),
@@ -169,7 +169,7 @@ async fn a_worker_has_every_column_of_its_job_however_unusual(database: Database
         NewJob::from(Another { n: 12 }),
         // Comes to its claim's states when it is fetched.
         task(13).unique_key(UniqueKey::raw("thirteen").states([JobState::Running])),
-        task(14).unique(UniquePolicy::new().by_args().period(Duration::from_secs(60))),
+        task(14).unique(UniquePolicy::new().by_args().period(MINUTE)),
         NewJob::from(Another { n: 15 }).priority(-7).max_attempts(3).queue("other"),
     ];
     let count = jobs.len();

@@ -3,7 +3,7 @@
 use support::prelude::*;
 
 /// What is told of a job's end.
-async fn end(events: &mut Events, id: JobId) -> Happened {
+pub(super) async fn end(events: &mut Events, id: JobId) -> Happened {
     loop {
         let event = timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
         match event.happened {

@@ -33,10 +33,6 @@ impl Drop for End {
     }
 }
 
-async fn next(seen: &mut mpsc::UnboundedReceiver<Seen>) -> Seen {
-    timeout(WAIT, seen.recv()).await.expect("something seen in time").expect("a worker")
-}
-
 fn hard(database: &Database) -> Runner {
     quick(&database.client).lease(HOUR).stop_timeout(Duration::ZERO)
 }
@@ -76,7 +72,7 @@ async fn a_job_that_somebody_deleted_or_took_by_hand_reaches_its_worker_at_the_n
 #[support::test]
 async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one(database: Database) {
     let (sender, mut seen) = mpsc::unbounded_channel();
-    let runner = hard(&database).worker(watched(sender)).start().await.unwrap();
+    database.start(hard(&database).worker(watched(sender))).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap().id();
     assert_eq!(next(&mut seen).await, Seen::Started(job, 1));
     for attempt in 1..20 {
@@ -94,7 +90,6 @@ async fn a_new_attempt_is_not_stopped_for_the_sake_of_the_old_one(database: Data
     assert_eq!(next(&mut seen).await, Seen::Ended(other, 1));
     assert_eq!(database.client.job(job).await.unwrap().unwrap().state, JobState::Running);
     assert!(seen.is_empty());
-    runner.stop().await.unwrap();
 }
 
 /// Also where its completion deletes the job.
@@ -182,7 +177,7 @@ async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement(database: 
     let (sender, mut seen) = mpsc::unbounded_channel();
     let mut listener = database.listen(&["control"]).await;
     let runner = database.runner().queue("many", JOBS).lease(HOUR).stop_timeout(Duration::ZERO);
-    let runner = runner.worker(watched(sender)).start().await.unwrap();
+    let runner = database.start(runner.worker(watched(sender))).await;
     let waiting = database.client.insert(Task { n: 0 }).await.unwrap().id();
     let jobs = (0..JOBS).map(|n| NewJob::from(Task { n: n as u32 }).queue("many"));
     let jobs: Vec<_> = database.client.insert_many(jobs).await.unwrap().iter().map(|job| job.id()).collect();
@@ -195,7 +190,6 @@ async fn any_number_of_running_jobs_can_be_cancelled_in_one_statement(database: 
         assert!(matches!(next(&mut seen).await, Seen::Ended(..)));
     }
     let notification = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
-    assert_eq!(notification.payload(), runner.id().to_string());
+    assert_eq!(notification.payload(), runner.to_string());
     assert!(listener.next_buffered().is_none(), "one notification a runner");
-    runner.stop().await.unwrap();
 }

@@ -91,7 +91,7 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job(database: Dat
             _ => Ok(Outcome::complete_with(5).unwrap()),
         }
     };
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for n in 0..6 {
         let job = database.client.insert(Task { n }).max_attempts(2).await.unwrap();
         let expected = match n {
@@ -128,7 +128,6 @@ async fn every_end_of_an_attempt_is_told_as_what_became_of_the_job(database: Dat
         let row = database.client.job(job.id()).await.unwrap().unwrap();
         assert_ne!(row.state, JobState::Running);
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -172,13 +171,12 @@ async fn a_job_that_another_keeps_from_coming_back_is_told_as_discarded(database
 async fn a_change_by_hand_tells_which_jobs_it_discarded_instead(database: Database, client: &Client) {
     let keyed =
         || job("a").unique_key(UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard));
-    let hour = Duration::from_secs(3_600);
     // None of them claims the key, until it comes back.
     let mut later = Vec::new();
-    for waits in [keyed().scheduled_in(hour), keyed().pending(), keyed().scheduled_in(hour)] {
+    for waits in [keyed().scheduled_in(HOUR), keyed().pending(), keyed().scheduled_in(HOUR)] {
         later.push(client.insert(waits).await.unwrap().id());
     }
-    let free = client.insert(job("a").scheduled_in(hour)).await.unwrap();
+    let free = client.insert(job("a").scheduled_in(HOUR)).await.unwrap();
     let holder = client.insert(keyed()).await.unwrap();
     assert!(!holder.duplicate);
     let mut events = client.events();
@@ -246,8 +244,7 @@ async fn a_job_that_a_stop_gives_back_is_told_as_given_back(database: Database) 
 async fn a_subscriber_that_never_reads_loses_the_oldest_and_costs_nobody_anything(database: Database) {
     const JOBS: u32 = 500;
     const BUFFER: usize = 16;
-    let client = Client::builder().schema(database.client.schema().clone()).event_buffer(BUFFER);
-    let client = client.pool(database.pool().clone());
+    let client = database.builder().event_buffer(BUFFER).pool(database.pool().clone());
     let mut subscribers = [client.events(), client.events()];
     let runner = quick(&client).worker(at_once).start().await.unwrap();
     client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();

@@ -6,7 +6,7 @@ use std::fmt;
 use support::prelude::*;
 
 const SHORT: Duration = Duration::from_millis(20);
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = HOUR;
 
 #[support::test]
 async fn work_that_runs_too_long_fails_with_the_limit_in_its_error(database: Database) {

@@ -23,8 +23,7 @@ async fn run_numbers_grow_with_every_fetch_and_start_again_only_after_the_last_o
         assert_eq!(started.recv().await, Some(expected));
     }
     assert_eq!((row.run, row.attempt), (4, 2));
-    let last = "UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483646";
-    database.execute(last).await;
+    database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483646").await;
     let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2_147_483_647);
     database.execute("UPDATE {schema}.job SET state = 'available', finalized_at = NULL, run = 2147483647").await;
@@ -174,8 +173,7 @@ async fn a_lease_that_cannot_be_extended_is_lost_when_its_term_is_over_and_no_la
     database.start(quick(&database.client).lease(LEASE).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     database.until_state(job.id(), JobState::Running).await;
-    let beats = "SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at";
-    database.until(beats, 1).await;
+    database.until("SELECT count(*) FROM {schema}.runner WHERE heartbeat_at > started_at", 1).await;
     let extended_at = Instant::now();
     // Heartbeats wait, and the server ends them.
     let lock = database.begin("LOCK TABLE {schema}.runner IN ACCESS EXCLUSIVE MODE").await;

@@ -3,7 +3,7 @@
 use support::prelude::*;
 
 /// A grace that no test waits for.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = HOUR;
 
 /// A runner that tells its jobs to stop as soon as it is stopped.
 fn hasty(database: &Database) -> Runner {

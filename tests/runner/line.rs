@@ -7,10 +7,7 @@ const NAMED: &str = "FROM pg_stat_activity WHERE application_name = 'named' AND 
 
 /// A client of one connection, whose sessions have the `application_name` that [`NAMED`] looks for.
 pub async fn named(database: &Database) -> Client {
-    let options: PgConnectOptions = database.url.parse().unwrap();
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT);
-    let pool = pool.connect_with(options.application_name("named")).await.unwrap();
-    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+    database.client_with(1, |options| options.application_name("named")).await
 }
 
 pub async fn connections(database: &Database) -> i64 {
@@ -94,8 +91,7 @@ async fn what_was_sent_while_the_line_was_down_is_looked_for_when_it_is_up(datab
         ENDED.notify_one();
     };
     // No heartbeat and no poll comes while the test runs.
-    let hour = Duration::from_secs(3600);
-    database.start(quick(&client).lease(hour).poll_interval(hour).stop_timeout(Duration::ZERO).worker(work)).await;
+    database.start(quick(&client).lease(HOUR).poll_interval(HOUR).stop_timeout(Duration::ZERO).worker(work)).await;
     let running = database.client.insert(Task { n: 1 }).await.unwrap();
     database.until_state(running.id(), JobState::Running).await;
     while !cut(&database).await {}

@@ -132,7 +132,7 @@ async fn queues_are_measured_where_the_application_asks() {
     let client = &database.client;
     metrics::describe();
     client.insert_many((0..3).map(|_| job("a").queue("measured"))).await.unwrap();
-    database.pass(Duration::from_secs(3_600)).await;
+    database.pass(HOUR).await;
     Admin::new(client).record_queue_metrics().await.unwrap();
     tally.look();
     assert!((tally.sum("available_jobs queue=measured") - 3.0).abs() < 0.5, "{:?}", tally.sums);

@@ -104,12 +104,11 @@ async fn a_panic_in_a_middleware_is_a_failed_attempt(database: Database) {
         assert!(job.attempt() > 1, "dropped it");
         next.run().await
     };
-    let runner = quick(&database.client).middleware(clumsy).worker(at_once).start().await.unwrap();
+    database.start(quick(&database.client).middleware(clumsy).worker(at_once)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = database.until_state(job.id(), JobState::Completed).await;
     let error = &row.errors[0].error;
     assert!(error.starts_with("panicked at tests/runner/middleware.rs:") && error.ends_with("dropped it"), "{error}");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

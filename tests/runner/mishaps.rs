@@ -1,7 +1,5 @@
 //! Failures that a runner survives: odd rows, panics, a pool of one connection, a database that stops.
 
-use std::task::Poll;
-
 use support::prelude::*;
 
 #[support::test]
@@ -73,22 +71,17 @@ async fn a_panic_while_the_work_is_dropped_leaks_neither_the_job_nor_its_slot(da
 
 #[support::test]
 async fn jobs_of_a_fetch_whose_answer_was_lost_are_given_back(database: Database) {
-    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
+    let runner = database.start(quick(&database.client).worker(at_once)).await;
     // As a fetch leaves it whose answer did not arrive: running here, unknown to the runner.
     let lost = database.client.insert(Task { n: 1 }).pending().await.unwrap();
-    let take = format!(
-        "UPDATE {{schema}}.job SET state = 'running', attempt = 1, worker = '{}' WHERE id = '{}'",
-        runner.id(),
-        lost.id()
-    );
-    database.execute(&take).await;
+    let running = format!("state = 'running', attempt = 1, worker = '{runner}'");
+    database.execute(&format!("UPDATE {{schema}}.job SET {running} WHERE id = '{}'", lost.id())).await;
     // The runner learns of it by a fetch that fails.
     database.execute("ALTER TABLE {schema}.queue RENAME TO away").await;
     until_sent("fetch_jobs(", 2).await;
     database.execute("ALTER TABLE {schema}.away RENAME TO queue").await;
     let row = database.until_state(lost.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (1, 0));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -97,18 +90,7 @@ async fn work_that_is_dropped_while_it_begins_a_transaction_leaves_none_to_the_r
     static GATE: Gate = Gate::closed();
     let work = async |job: RunningJob<Task>| {
         if job.args.n == 0 {
-            // As when the job is cancelled at this await: sqlx gives the connection back to the pool with
-            // the transaction open.
-            let mut connection = job.client().pool().acquire().await.unwrap();
-            loop {
-                let mut begin = Box::pin(sqlx::Connection::begin(&mut *connection));
-                let polled = std::future::poll_fn(|context| Poll::Ready(begin.as_mut().poll(context).is_ready()));
-                // Once in a while the answer is there at once, and there is nothing to drop.
-                if !polled.await {
-                    break;
-                }
-            }
-            drop(connection);
+            support::leave_open(job.client().pool()).await;
             GATE.begin();
         }
     };

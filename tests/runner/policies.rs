@@ -5,7 +5,7 @@ use std::fmt;
 
 use support::prelude::*;
 
-const LONG: Duration = Duration::from_secs(3600);
+const LONG: Duration = HOUR;
 
 /// Knows the wait after the first attempt, and no other.
 const SHORT_SIGHTED: RetryPolicy = RetryPolicy::custom(|attempt| [Duration::ZERO][usize::from(attempt) - 1]);

@@ -121,7 +121,7 @@ async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
         std::future::pending::<()>().await;
     };
     let runner = quick(&database.client).stop_timeout(Duration::ZERO).stop_grace(Duration::ZERO).worker(work);
-    let runner = runner.start().await.unwrap();
+    database.start(runner).await;
     let taken = database.client.insert(Task { n: 1 }).await.unwrap();
     let kept = database.client.insert(Task { n: 2 }).await.unwrap();
     for job in [&taken, &kept] {
@@ -135,13 +135,10 @@ async fn the_report_of_an_attempt_that_is_over_is_dropped(database: Database) {
     until_progress(&database, kept.id(), &json!("mine")).await;
     let row = database.client.job(taken.id()).await.unwrap().unwrap();
     assert_eq!(row.progress, Some(json!("theirs")));
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test]
-async fn connections_from_before_a_column_was_added_go_on_as_if_nothing_had_been() {
-    let database = Database::with_connections(1).await;
-    let client = &database.client;
+#[support::test(with_connections(1))]
+async fn connections_from_before_a_column_was_added_go_on_as_if_nothing_had_been(database: Database, client: &Client) {
     let key = || job("a").unique_key(uniqueue::UniqueKey::raw("k"));
     let replace = || job("a").unique_key(uniqueue::UniqueKey::raw("k").on_conflict(uniqueue::OnConflict::Replace));
     let all = async || {

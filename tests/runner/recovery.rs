@@ -13,10 +13,9 @@ const HANGING: &str = "FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
         AND a.query LIKE '%next jobs of%'";
 
 /// A runner with one slot, whose jobs never end by themselves.
-async fn start(database: &Database) -> RunnerHandle {
-    let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
-    let runner = runner.stop_timeout(Duration::ZERO).worker(|_: RunningJob<Task>| std::future::pending::<()>());
-    runner.start().await.unwrap()
+fn endless(database: &Database) -> Runner {
+    let runner = database.runner().queue("default", 1).poll_interval(Duration::from_millis(10));
+    runner.stop_timeout(Duration::ZERO).worker(|_: RunningJob<Task>| std::future::pending::<()>())
 }
 
 /// Waits until a fetch hangs, for as long as this transaction is open.
@@ -32,30 +31,26 @@ async fn break_off(database: &Database) {
 }
 
 /// A job that a fetch took, of which the runner does not know.
-async fn lost(database: &Database, runner: &RunnerHandle) -> JobId {
-    let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(3_600)).await.unwrap().id();
-    let taken = format!(
-        "UPDATE {{schema}}.job SET state = 'running', worker = '{}', attempt = 1 WHERE id = '{job}'",
-        runner.id()
-    );
-    assert_eq!(database.execute(&taken).await, 1);
+async fn lost(database: &Database, runner: Uuid) -> JobId {
+    let job = database.client.insert(Task { n: 1 }).scheduled_in(HOUR).await.unwrap().id();
+    let running = format!("state = 'running', worker = '{runner}', attempt = 1");
+    assert_eq!(database.execute(&format!("UPDATE {{schema}}.job SET {running} WHERE id = '{job}'")).await, 1);
     job
 }
 
 #[support::test]
 async fn what_a_lost_fetch_took_is_given_back_also_while_every_slot_is_taken(database: Database) {
-    let runner = start(&database).await;
+    let runner = database.start(endless(&database)).await;
     let lock = hang(&database).await;
     break_off(&database).await;
     let endless = database.client.insert(Task { n: 2 }).await.unwrap();
     lock.rollback().await.unwrap();
     database.until_state(endless.id(), JobState::Running).await;
     // The fetch comes to pass only now.
-    let lost = lost(&database, &runner).await;
+    let lost = lost(&database, runner).await;
     let row = database.until_state(lost, JobState::Available).await;
     assert_eq!((row.attempt, row.errors.len()), (0, 0));
-    assert_eq!(database.client.job(endless.id()).await.unwrap().unwrap().state, JobState::Running);
-    runner.stop().await.unwrap();
+    assert_eq!(database.row(endless.id()).await.state, JobState::Running);
 }
 
 #[support::test]
@@ -63,9 +58,9 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Datab
     database.execute("CREATE SEQUENCE {schema}.refusals").await;
     let refuse = "RAISE EXCEPTION 'not yet, %', nextval('{schema}.refusals');";
     database.trigger("BEFORE UPDATE", "OLD.state = 'running' AND NEW.state = 'available'", refuse).await;
-    let runner = start(&database).await;
+    let runner = database.start(endless(&database)).await;
     let lock = hang(&database).await;
-    let lost = lost(&database, &runner).await;
+    let lost = lost(&database, runner).await;
     break_off(&database).await;
     let endless = database.client.insert(Task { n: 2 }).await.unwrap();
     lock.rollback().await.unwrap();
@@ -76,14 +71,13 @@ async fn nothing_is_fetched_before_lost_jobs_could_be_looked_for(database: Datab
     database.until_state(endless.id(), JobState::Running).await;
     let row = database.until_state(lost, JobState::Available).await;
     assert_eq!((row.attempt, row.errors.len()), (0, 0));
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_stop_gives_back_what_a_fetch_took_that_failed_meanwhile(database: Database) {
-    let runner = start(&database).await;
+    let runner = endless(&database).start().await.unwrap();
     let lock = hang(&database).await;
-    let lost = lost(&database, &runner).await;
+    let lost = lost(&database, runner.id()).await;
     let stopping = tokio::spawn(runner.stop());
     // Until the stop has come to the producer.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -103,7 +97,7 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
     // In the second case the lease is lost meanwhile.
     for locked in ["{schema}.job", "{schema}.job, {schema}.runner"] {
         let database = Database::new().await;
-        let runner = Runner::new(database.client.clone()).queue("default", 1).poll_interval(Duration::from_millis(10));
+        let runner = database.runner().queue("default", 1).poll_interval(Duration::from_millis(10));
         let runner = runner.lease(LEASE).worker(at_once).start().await.unwrap();
         let lock = hang(&database).await;
         break_off(&database).await;
@@ -118,9 +112,8 @@ async fn a_stop_that_the_database_does_not_answer_takes_a_lease_and_a_bit_also_a
 }
 
 /// A runner whose connections have been used, for results as for promotions.
-async fn started(database: &Database) -> RunnerHandle {
-    let client = named(database).await;
-    let runner = quick(&client).worker(at_once).start().await.unwrap();
+async fn started(database: &Database) -> Uuid {
+    let runner = database.start(quick(&named(database).await).worker(at_once)).await;
     for _ in 0..20 {
         let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(1)).await.unwrap();
         database.until_state(job.id(), JobState::Completed).await;
@@ -151,15 +144,13 @@ async fn a_runner_fetches_and_records_over_other_connections_when_the_old_ones_t
     demote(&database, "%").await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     let row = database.until_state(job.id(), JobState::Completed).await;
-    assert_eq!((row.attempt, row.worker), (1, Some(runner.id())));
-    runner.stop().await.unwrap();
+    assert_eq!((row.attempt, row.worker), (1, Some(runner)));
 }
 
 #[support::test]
 async fn maintenance_goes_on_over_another_connection_when_the_old_one_takes_no_writes(database: Database) {
-    let runner = started(&database).await;
+    started(&database).await;
     demote(&database, "-- Runs the service%").await;
     let job = database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(50)).await.unwrap();
     database.until_state(job.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }

@@ -95,15 +95,10 @@ async fn a_stop_does_not_wait_for_ever_for_results_that_the_database_refuses() {
         let database = Database::new().await;
         refuse(&database, about, "P0001").await;
         database.client.insert_many((0..500).map(|n| Task { n })).await.unwrap();
-        let runs = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&runs);
-        let work = move |_: RunningJob<Task>| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            async {}
-        };
+        let (work, runs) = telling(|_| ());
         let runner = Runner::new(database.client.clone()).queue("default", 500).lease(Duration::from_secs(2));
         let runner = runner.stop_timeout(Duration::from_secs(1)).worker(work).start().await.unwrap();
-        eventually!(runs.load(Ordering::SeqCst) >= 500);
+        eventually!(runs.len() >= 500);
         timeout(WAIT, runner.stop()).await.expect("the stop ends").unwrap();
         let left = database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await;
         assert_eq!(left, if about == "true" { 500 } else { 1 });
@@ -119,17 +114,12 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
     for _ in 0..9 {
         database.client.insert_many((0..JOBS / 9).map(|n| Task { n })).await.unwrap();
     }
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let work = move |_: RunningJob<Task>| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async {}
-    };
+    let (work, runs) = telling(|_| ());
     database.start(database.runner().queue("default", 2_000).worker(work)).await;
     let (mut seen, mut seen_at) = (0, Instant::now());
     while seen == 0 || seen_at.elapsed() < Duration::from_secs(2) {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let now = runs.load(Ordering::SeqCst);
+        let now = runs.len();
         if now > seen {
             (seen, seen_at) = (now, Instant::now());
         }
@@ -137,5 +127,5 @@ async fn a_runner_whose_results_are_not_recorded_fetches_no_more_until_they_are(
     }
     assert!((20_000..MOST).contains(&seen), "{seen}");
     database.drop_trigger().await;
-    eventually!(database.number(COMPLETED).await >= i64::from(JOBS), "{} jobs ran", runs.load(Ordering::SeqCst));
+    eventually!(database.number(COMPLETED).await >= i64::from(JOBS), "{} jobs ran", runs.len());
 }

@@ -4,28 +4,19 @@ use support::prelude::*;
 use support::wanted;
 
 /// A runner of tasks in a queue with so many jobs of another kind at its head that a walk past them is dear.
-async fn past_many(client: &Client, database: &Database) -> (RunnerHandle, mpsc::UnboundedReceiver<u32>) {
+async fn past_many(database: &Database) -> mpsc::UnboundedReceiver<u32> {
     let others = "INSERT INTO {schema}.job (id, kind, priority, scheduled_at)
         SELECT gen_random_uuid(), 'other', n % 3, now() - interval '1 day' FROM generate_series(1, 60000) AS n";
     database.execute(others).await;
-    let (worked, works) = mpsc::unbounded_channel();
-    let worked = Arc::new(worked);
-    let work = move |job: RunningJob<Task>| {
-        let worked = worked.clone();
-        async move { worked.send(job.args.n).unwrap() }
-    };
-    let runner = Runner::new(client.clone()).queue("default", 100).poll_interval(Duration::from_millis(20));
-    let runner = runner.worker(work).start().await.unwrap();
-    (runner, works)
-}
-
-async fn next(works: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
-    timeout(WAIT, works.recv()).await.expect("a job worked").unwrap()
+    let (work, works) = telling(|job| job.args.n);
+    let runner = database.runner().queue("default", 100).poll_interval(Duration::from_millis(20));
+    database.start(runner.worker(work)).await;
+    works
 }
 
 #[support::test]
 async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same(database: Database, client: &Client) {
-    let (runner, mut works) = past_many(client, &database).await;
+    let mut works = past_many(&database).await;
     client.insert(Task { n: 0 }).await.unwrap();
     assert_eq!(next(&mut works).await, 0);
     // Committed after jobs that were inserted later.
@@ -43,13 +34,12 @@ async fn whatever_appears_behind_where_a_fetch_came_to_is_found_all_the_same(dat
     // Of long ago.
     client.insert(Task { n: 6 }).scheduled_at(OffsetDateTime::now_utc() - Duration::from_secs(7_200)).await.unwrap();
     assert_eq!(next(&mut works).await, 6);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once(database: Database) {
     const JOBS: u32 = 5_000;
-    let (runner, mut works) = past_many(&database.client, &database).await;
+    let mut works = past_many(&database).await;
     let long_ago = OffsetDateTime::now_utc() - Duration::from_secs(7_200);
     let jobs = (0..JOBS).map(|n| NewJob::from(Task { n }).priority((n % 2) as i16).scheduled_at(long_ago));
     database.client.insert_many(jobs).await.unwrap();
@@ -59,7 +49,7 @@ async fn a_backlog_behind_jobs_for_others_is_worked_at_once_and_once(database: D
     }
     seen.sort_unstable();
     assert!(seen.iter().copied().eq(0..JOBS));
-    runner.stop().await.unwrap();
+    database.end().await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE kind = 'other' AND attempt > 0").await, 0);
 }
 
@@ -89,8 +79,7 @@ async fn a_fetch_takes_the_next_jobs_of_a_queue_and_no_more_than_what_holds_it_b
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "fetch").await;
     assert_eq!(taken(&database, &mut connection, 2).await, "2 3");
-    let queue = "INSERT INTO {schema}.queue (name) VALUES ('default')";
-    database.execute(queue).await;
+    database.execute("INSERT INTO {schema}.queue (name) VALUES ('default')").await;
     for (holds, allows, lets_go) in [
         ("UPDATE {schema}.queue SET paused_at = now()", "", "UPDATE {schema}.queue SET paused_at = NULL"),
         ("UPDATE {schema}.queue SET max_running = 1", "3", "UPDATE {schema}.queue SET max_running = NULL"),

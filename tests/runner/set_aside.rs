@@ -17,8 +17,7 @@ async fn running(database: &Database, jobs: u32, gate: &'static Gate) {
 #[support::test]
 async fn a_lock_on_something_else_than_a_job_holds_up_only_the_results_that_it_is_in_the_way_of(database: Database) {
     static GATE: Gate = Gate::closed();
-    let table = "CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n";
-    database.execute(table).await;
+    database.execute("CREATE TABLE {schema}.tenant AS SELECT n, 0 AS done FROM generate_series(0, 99) AS n").await;
     let count = "UPDATE {schema}.tenant SET done = done + 1 WHERE n = (NEW.args->>'n')::integer;";
     database.trigger("AFTER UPDATE", "NEW.state = 'completed'", count).await;
     running(&database, 100, &GATE).await;

@@ -56,10 +56,8 @@ async fn a_worker_whose_kinds_queue_the_runner_does_not_work_is_an_error_at_the_
 
 #[support::test]
 async fn the_queue_that_the_client_sets_for_all_kinds_is_checked_too(database: Database) {
-    let client = Client::builder()
-        .schema(database.client.schema().clone())
-        .defaults(uniqueue::InsertOptions::new().queue("main"))
-        .pool(database.pool().clone());
+    let defaults = InsertOptions::new().queue("main");
+    let client = database.builder().defaults(defaults).pool(database.pool().clone());
     let runner = || Runner::new(client.clone()).worker(at_once);
     let error = refused(runner().queue("default", 1)).await;
     assert!(error.contains("jobs of kind \"task\" go to queue \"main\""), "{error}");

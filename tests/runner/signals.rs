@@ -50,7 +50,7 @@ async fn the_signalled_process() {
         println!("\nstarted");
         std::future::pending::<()>().await;
     };
-    let runner = Runner::new(client).queue("default", 1).worker(work).stop_timeout(Duration::from_secs(3_600));
+    let runner = Runner::new(client).queue("default", 1).worker(work).stop_timeout(HOUR);
     runner.run_until(shutdown_signal()).await.unwrap();
     println!("\nstopped");
 }

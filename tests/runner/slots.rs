@@ -58,17 +58,12 @@ async fn quick_jobs_start_in_order_on_one_slot(database: Database) {
     const COUNT: usize = 2_500;
     let job = |n: usize| NewJob::from(Task { n: n as u32 }).priority(if n < COUNT / 2 { 0 } else { 7 });
     database.client.insert_many((0..COUNT).map(job)).await.unwrap();
-    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
-    let work = move |job: RunningJob<Task>| {
-        let _ = started.send((std::cmp::Reverse(job.row().priority), job.row().scheduled_at, job.id()));
-        std::future::ready(())
-    };
-    let runner = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    let (work, mut starts) = telling(|job| (std::cmp::Reverse(job.row().priority), job.row().scheduled_at, job.id()));
+    database.start(on_one_slot(&database.client).worker(work)).await;
     let mut places = Vec::with_capacity(COUNT);
     while places.len() < COUNT {
-        places.push(timeout(WAIT, starts.recv()).await.expect("a start").unwrap());
+        places.push(next(&mut starts).await);
     }
-    runner.stop().await.unwrap();
     assert!(places.is_sorted(), "by priority, then time, then id");
 }
 
@@ -91,8 +86,7 @@ async fn a_stop_gives_back_what_was_fetched_ahead_with_its_attempt(database: Dat
 #[support::test]
 async fn what_lies_behind_a_slow_job_goes_to_another_runner(database: Database) {
     let (jam, slow) = Jam::start(&database, on_one_slot(&database.client)).await;
-    let work = at_once;
-    let other = on_one_slot(&database.client).worker(work).start().await.unwrap();
+    database.start(on_one_slot(&database.client).worker(at_once)).await;
     eventually!(
         database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await >= JOBS - 1,
         "the other runner did not get the jobs"
@@ -100,7 +94,6 @@ async fn what_lies_behind_a_slow_job_goes_to_another_runner(database: Database) 
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE attempt > 1").await, 0);
     jam.go_on.notify_one();
     slow.stop().await.unwrap();
-    other.stop().await.unwrap();
 }
 
 #[support::test]
@@ -127,10 +120,9 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end(database: Da
         GATE.pass()
     };
     // Nothing but a freed slot makes it look again.
-    let hour = Duration::from_secs(3600);
-    let runner = database.runner().queue("default", 1).poll_interval(hour).worker(work).start().await.unwrap();
+    let runner = database.runner().queue("default", 1).poll_interval(HOUR).worker(work).start().await.unwrap();
     database.client.insert_many((0..9).map(|n| Task { n })).await.unwrap();
-    let mut next = async || timeout(WAIT, started.recv()).await.expect("a job starts").unwrap();
+    let mut next = async || next(&mut started).await;
     assert_eq!(next().await, 0);
     runner.set_concurrency("default", 4).unwrap();
     let mut more = [next().await, next().await, next().await];
@@ -158,22 +150,14 @@ async fn more_concurrency_takes_effect_at_once_and_less_as_jobs_end(database: Da
 async fn many_runners_that_fetch_many_work_each_job_once(database: Database) {
     const JOBS: u32 = 20_000;
     database.client.insert_many((0..JOBS).map(|n| Task { n })).await.unwrap();
-    let ran: Arc<Mutex<HashMap<u32, u32>>> = Arc::default();
-    let mut runners = Vec::new();
+    static RAN: Mutex<BTreeMap<u32, u32>> = Mutex::new(BTreeMap::new());
     for _ in 0..4 {
-        let ran = Arc::clone(&ran);
-        let work = move |job: RunningJob<Task>| {
-            *ran.lock().unwrap().entry(job.args.n).or_default() += 1;
-            async {}
-        };
-        let runner = database.runner().queue("default", 2_000).worker(work);
-        runners.push(runner.start().await.unwrap());
+        let work = async |job: RunningJob<Task>| *RAN.lock().unwrap().entry(job.args.n).or_default() += 1;
+        database.start(database.runner().queue("default", 2_000).worker(work)).await;
     }
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
     database.until(completed, i64::from(JOBS)).await;
-    for runner in runners {
-        runner.stop().await.unwrap();
-    }
-    let ran = ran.lock().unwrap().clone();
+    database.end().await;
+    let ran = RAN.lock().unwrap().clone();
     assert!(ran.len() == JOBS as usize && ran.values().all(|times| *times == 1));
 }

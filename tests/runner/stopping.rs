@@ -174,10 +174,9 @@ async fn a_stop_does_not_wait_for_somebodys_lock_longer_than_it_was_told(databas
     // The result is lost and the job is not: it has no runner any more, so the next one rescues it.
     let row = database.client.job(job.id()).await.unwrap().unwrap();
     assert_eq!(row.state, JobState::Running);
-    let next = quick(&database.client).lease(Duration::from_secs(1)).worker(at_once).start().await.unwrap();
+    database.start(quick(&database.client).lease(Duration::from_secs(1)).worker(at_once)).await;
     let row = database.until_state(job.id(), JobState::Completed).await;
     assert_eq!(row.run, 2);
-    next.stop().await.unwrap();
 }
 
 const RUNNERS: &str = "SELECT count(*) FROM {schema}.runner";

@@ -3,6 +3,7 @@
 use sqlx::{Postgres, Transaction};
 use tokio::task::JoinHandle;
 
+use super::completed_in::end;
 use support::prelude::*;
 
 /// The server ends what takes nearly so long.
@@ -49,7 +50,7 @@ async fn hang_after(database: &Database, go_on: &Notify) -> JoinHandle<Transacti
 }
 
 /// A runner with a job that has begun, and ends when it may.
-async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (RunnerHandle, Arc<Notify>, JobId) {
+async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (Arc<Notify>, JobId) {
     sqlx::raw_sql(database.sql(GATE)).execute(database.pool()).await.unwrap();
     let (begun, go_on) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let signals = (Arc::clone(&begun), Arc::clone(&go_on));
@@ -66,37 +67,27 @@ async fn start(database: &Database, runner: Runner, is_completed_in: bool) -> (R
             Ok::<_, BoxError>(())
         }
     };
-    let runner = runner.queue("default", 10).worker(work).start().await.unwrap();
+    database.start(runner.queue("default", 10).worker(work)).await;
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     timeout(WAIT, begun.acquire()).await.unwrap().unwrap().forget();
-    (runner, go_on, job.id())
-}
-
-async fn end(events: &mut Events, id: JobId) -> Happened {
-    loop {
-        let event = timeout(WAIT, events.recv()).await.expect("an event").expect("the client lives");
-        if event.id == id && matches!(event.happened, Happened::Completed | Happened::Stale) {
-            return event.happened;
-        }
-    }
+    (go_on, job.id())
 }
 
 #[support::test]
 async fn what_a_worker_completed_is_told_also_while_nobody_says_so(database: Database) {
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, database.runner().lease(LEASE), true).await;
+    let (go_on, job) = start(&database, database.runner().lease(LEASE), true).await;
     let table = hang_after(&database, &go_on).await.await.unwrap();
     let began = Instant::now();
     assert_eq!(end(&mut events, job).await, Happened::Completed);
     assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
     table.rollback().await.unwrap();
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database) {
     let mut events = database.client.events();
-    let (runner, go_on, job) = start(&database, database.runner().lease(LEASE), false).await;
+    let (go_on, job) = start(&database, database.runner().lease(LEASE), false).await;
     let row = database.begin(&format!("SELECT FROM {{schema}}.job WHERE id = '{job}' FOR UPDATE")).await;
     let locking = hang_after(&database, &go_on).await;
     let question = "l.relation = '{schema}.job'::regclass AND a.query LIKE '%another transaction has locked%'";
@@ -107,7 +98,6 @@ async fn a_lost_lease_ends_the_question_which_jobs_are_locked(database: Database
     assert!(began.elapsed() < LEASE / 2, "{:?}", began.elapsed());
     row.rollback().await.unwrap();
     locking.await.unwrap().rollback().await.unwrap();
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -117,12 +107,12 @@ async fn a_completion_whose_answer_was_lost_is_told_as_completed(database: Datab
         let client = database.client_at(&proxy.url(), 1).await;
         let mut events = client.events();
         let runner = Runner::new(client).lease(Duration::from_secs(4)).retention(retention);
-        let (runner, go_on, job) = start(&database, runner, false).await;
+        let (go_on, job) = start(&database, runner, false).await;
         let gate = hold_up(&database, &go_on).await;
         proxy.freeze();
         gate.rollback().await.unwrap();
         assert_eq!(end(&mut events, job).await, Happened::Completed);
-        runner.stop().await.unwrap();
+        database.end().await;
         database.execute("DROP FUNCTION {schema}.gate CASCADE").await;
     }
 }

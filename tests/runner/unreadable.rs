@@ -128,13 +128,10 @@ async fn all_values_of_a_job_count_toward_the_bytes_of_a_fetch(database: Databas
 
 #[support::test]
 async fn of_many_errors_the_newest_are_kept(database: Database) {
-    let job = NewJob::from(Task { n: 1 }).max_attempts(60);
-    let job = database.client.insert(job).await.unwrap();
-    let runner = super::quick(&database.client)
-        .worker(async |job: RunningJob<Task>| Err::<(), _>(format!("failed {}", job.attempt())));
-    let runner = runner.start().await.unwrap();
+    let job = database.client.insert(Task { n: 1 }).max_attempts(60).await.unwrap();
+    let work = async |job: RunningJob<Task>| Err::<(), _>(format!("failed {}", job.attempt()));
+    database.start(quick(&database.client).worker(work)).await;
     let row = database.until_state(job.id(), JobState::Discarded).await;
-    runner.stop().await.unwrap();
     let attempts: Vec<_> = row.errors.iter().map(|error| error.attempt).collect();
     assert_eq!(attempts, (11..=60).collect::<Vec<_>>());
     assert_eq!(row.errors[49].error, "failed 60");

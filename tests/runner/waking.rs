@@ -3,31 +3,23 @@
 use super::until_idle;
 use support::prelude::*;
 
-fn reporting(sender: mpsc::UnboundedSender<u32>) -> impl uniqueue::Worker<Task> {
-    move |job: RunningJob<Task>| {
-        let sender = sender.clone();
-        async move { sender.send(job.args.n).map_err(|error| error.to_string()) }
-    }
-}
-
 /// A runner that hardly polls, of two queues that are held back, too: one is paused, one has a limit.
-async fn beside_held_back(client: &Client, sender: mpsc::UnboundedSender<u32>) -> RunnerHandle {
-    let runner = quick(client).queue("paused", 2).queue("limited", 2).poll_interval(Duration::from_secs(3_600));
-    runner.worker(reporting(sender)).start().await.unwrap()
+async fn beside_held_back(database: &Database, work: impl Worker<Task>) {
+    let runner = quick(&database.client).queue("paused", 2).queue("limited", 2).poll_interval(HOUR);
+    database.start(runner.worker(work)).await;
 }
 
 #[support::test]
 async fn an_idle_runner_is_woken_long_before_its_next_poll(database: Database) {
-    let (sender, mut started) = mpsc::unbounded_channel();
-    let hour = Duration::from_secs(3600);
-    database.start(quick(&database.client).poll_interval(hour).worker(reporting(sender))).await;
+    let (work, mut started) = telling(|job| job.args.n);
+    database.start(quick(&database.client).poll_interval(HOUR).worker(work)).await;
     until_idle(&database).await;
     // In a transaction of the caller's own, so that the wake-up comes with the commit.
     for n in 0..20 {
         let mut tx = database.pool().begin().await.unwrap();
         database.client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
     }
 }
 
@@ -36,35 +28,32 @@ async fn a_wake_up_for_a_queue_that_gives_nothing_hides_no_other_queue_and_no_li
     let client = &database.client;
     client.queue("paused").pause().await.unwrap();
     client.queue("limited").limit(Some(1)).await.unwrap();
-    let (sender, mut started) = mpsc::unbounded_channel();
-    let runner = beside_held_back(client, sender).await;
+    let (work, mut started) = telling(|job| job.args.n);
+    beside_held_back(&database, work).await;
     for n in 0..5 {
         until_idle(&database).await;
         client.insert(Task { n }).queue("limited").await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
         until_idle(&database).await;
         let mut tx = client.pool().begin().await.unwrap();
         client.insert(Task { n: 99 }).queue("paused").tx(&mut tx).await.unwrap();
         client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
     }
-    runner.stop().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one() {
-    let database = Database::with_connections(10).await;
-    let client = &database.client;
+#[support::test(with_connections(10), flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one(database: Database, client: &Client) {
     client.queue("paused").pause().await.unwrap();
     client.queue("limited").limit(Some(2)).await.unwrap();
-    let (sender, mut started) = mpsc::unbounded_channel();
+    let (work, mut started) = telling(|job| job.args.n);
     // A fetch takes a while, in which the next wake-ups come.
     let slow = "CREATE FUNCTION {schema}.slow() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN PERFORM pg_sleep(0.02); RETURN NULL; END $$;
         CREATE TRIGGER slow AFTER UPDATE ON {schema}.job FOR EACH STATEMENT EXECUTE FUNCTION {schema}.slow()";
     sqlx::raw_sql(database.sql(slow)).execute(database.pool()).await.unwrap();
-    let runner = beside_held_back(client, sender).await;
+    beside_held_back(&database, work).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let streams = (0..4).map(|stream| {
         let (client, is_over) = (client.clone(), Arc::clone(&is_over));
@@ -80,23 +69,22 @@ async fn a_stream_of_wake_ups_for_one_queue_holds_up_no_other_and_no_limited_one
         client.insert(Task { n }).await.unwrap();
         let inserted = Instant::now();
         let mut limited = 0;
-        while timeout(WAIT, started.recv()).await.unwrap() != Some(n) {
+        while next(&mut started).await != n {
             limited += 1;
         }
         assert!(inserted.elapsed() < Duration::from_secs(5), "{n} after {limited} others");
     }
-    while timeout(WAIT, started.recv()).await.unwrap() != Some(99) {}
+    while next(&mut started).await != 99 {}
     is_over.store(true, Ordering::Relaxed);
     for stream in streams {
         stream.await.unwrap();
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_a_time(database: Database) {
-    let (sender, mut started) = mpsc::unbounded_channel();
-    database.start(quick(&database.client).worker(reporting(sender))).await;
+    let (work, mut started) = telling(|job| job.args.n);
+    database.start(quick(&database.client).worker(work)).await;
     until_idle(&database).await;
     let began = Instant::now();
     // Each insert waits for the last one's job, so there is never a crowd.
@@ -104,7 +92,7 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
         // A busy machine needs a while until it works so many in a moment.
         assert!(began.elapsed() < 4 * WAIT, "notified of each of {n} jobs");
         database.client.insert(Task { n }).await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
         // Asked seldom, since the question itself keeps the next job waiting.
         if n % 20 == 19 && database.number("SELECT count(*) FROM {schema}.runner WHERE idle").await == 0 {
             break;
@@ -118,13 +106,13 @@ async fn a_runner_is_not_notified_of_jobs_that_come_quickly_though_never_two_at_
 async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Database) {
     let mut listener = database.listen(&["job"]).await;
     database.client.insert(job("unheard")).await.unwrap();
-    let (sender, mut started) = mpsc::unbounded_channel();
-    database.start(quick(&database.client).worker(reporting(sender))).await;
+    let (work, mut started) = telling(|job| job.args.n);
+    database.start(quick(&database.client).worker(work)).await;
     until_idle(&database).await;
     database.client.insert(job("elsewhere").queue("elsewhere")).await.unwrap();
-    database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
+    database.client.insert(Task { n: 1 }).scheduled_in(MINUTE).await.unwrap();
     database.client.insert(Task { n: 2 }).await.unwrap();
-    assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(2));
+    assert_eq!(next(&mut started).await, 2);
     let notification = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(notification.payload(), "default");
     assert!(listener.next_buffered().is_none(), "one notification in all");
@@ -133,13 +121,13 @@ async fn nothing_is_notified_unless_an_idle_runner_wants_the_queue(database: Dat
 #[support::test]
 async fn an_idle_runner_finds_jobs_where_nobody_can_be_notified(database: Database) {
     database.fill_notify_queue().await;
-    let (sender, mut started) = mpsc::unbounded_channel();
+    let (work, mut started) = telling(|job| job.args.n);
     let interval = Duration::from_millis(50);
-    database.start(quick(&database.client).poll_interval(interval).worker(reporting(sender))).await;
+    database.start(quick(&database.client).poll_interval(interval).worker(work)).await;
     for n in 0..3 {
         until_idle(&database).await;
         database.client.insert(Task { n }).await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
     }
 }
 
@@ -152,12 +140,12 @@ async fn higher_priority_runs_first_then_earlier_schedule_then_id(database: Data
     database.client.insert(Task { n: 1 }).priority(5).await.unwrap();
     database.client.insert(Task { n: 2 }).scheduled_at(past).await.unwrap();
     database.client.insert(Task { n: 99 }).priority(-1).scheduled_at(past).await.unwrap();
-    let (sender, mut started) = mpsc::unbounded_channel();
-    let one_at_a_time = database.runner().queue("default", 1).worker(reporting(sender));
+    let (work, mut started) = telling(|job| job.args.n);
+    let one_at_a_time = database.runner().queue("default", 1).worker(work);
     database.start(one_at_a_time).await;
     let mut order = Vec::new();
     for _ in 0..6 {
-        order.push(timeout(WAIT, started.recv()).await.unwrap().unwrap());
+        order.push(next(&mut started).await);
     }
     assert_eq!(order, [1, 2, 10, 11, 12, 99]);
 }
@@ -183,5 +171,4 @@ async fn a_runner_that_makes_no_sense_does_not_start(database: Database) {
     let unmigrated = Database::unmigrated(2).await;
     let error = Runner::new(unmigrated.client.clone()).queue("a", 1).worker(task).start().await.unwrap_err();
     assert!(matches!(error, uniqueue::Error::NotMigrated { found: 0, .. }), "{error}");
-    let _: &Client = &unmigrated.client;
 }
