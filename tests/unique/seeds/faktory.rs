@@ -2,7 +2,7 @@
 
 use uniqueue::Result;
 
-use super::{HOUR, MINUTE, Stage, claim, failure, jobs, prune, race};
+use super::{Stage, claim, failure, jobs, prune, race};
 use support::prelude::*;
 
 /// The page's `unique_for`.
@@ -57,7 +57,6 @@ fn unique_for_is_a_length_in_seconds_with_or_without_a_fraction() {
     assert_eq!(half.terms.ttl, Some(Duration::from_millis(500).into()));
 }
 
-/// A second job may be pushed when the time is over.
 #[support::test]
 async fn a_second_job_may_be_pushed_after_ten_minutes(database: Database) {
     let first = push(&database).await.unwrap();
@@ -69,7 +68,6 @@ async fn a_second_job_may_be_pushed_after_ten_minutes(database: Database) {
     assert_eq!(jobs(&database).await, 2, "the first waits on, without the lock");
 }
 
-/// Or as soon as the first has been worked with success.
 #[support::test]
 async fn a_second_job_may_be_pushed_after_the_first_succeeded(database: Database) {
     let first = push(&database).await.unwrap();
@@ -78,10 +76,8 @@ async fn a_second_job_may_be_pushed_after_the_first_succeeded(database: Database
     assert_locked(&database, first.id()).await;
     stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(!push(&database).await.unwrap().duplicate);
-    stage.stop().await;
 }
 
-/// A job that retries for longer than its time lets another copy in; both go on.
 #[support::test]
 async fn a_job_that_retries_past_its_time_lets_another_copy_in(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
@@ -101,7 +97,6 @@ async fn a_job_that_retries_past_its_time_lets_another_copy_in(database: Databas
     for id in [first.id(), second.id()] {
         database.until_state(id, JobState::Completed).await;
     }
-    stage.stop().await;
 }
 
 /// Where the page asks for jobs that bear a copy or two, the lock here is exact: it changes hands
@@ -120,7 +115,6 @@ async fn best_effort_is_exact_here_even_at_the_moment_of_expiry(database: Databa
     }
 }
 
-/// There is no lock without an end.
 #[support::test]
 async fn a_time_limit_is_mandatory(database: Database) {
     let inserted = push(&database).await.unwrap();
@@ -131,7 +125,6 @@ async fn a_time_limit_is_mandatory(database: Database) {
     }
 }
 
-/// Class, args and queue make two jobs the same.
 #[support::test]
 async fn class_args_and_queue_make_two_jobs_the_same(database: Database, client: &Client) {
     let first = push(&database).await.unwrap();
@@ -169,10 +162,8 @@ async fn the_lock_of_a_scheduled_job_ends_at_its_success_all_the_same(database: 
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
     stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(push(&database).await.is_ok());
-    stage.stop().await;
 }
 
-/// Waiting for a retry, a job holds its lock, until the retry succeeds.
 #[support::test]
 async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds(database: Database) {
     let mut stage = Stage::of::<SomeType>(&database).await;
@@ -184,10 +175,8 @@ async fn a_job_waiting_for_its_retry_holds_the_lock_until_it_succeeds(database: 
     assert_locked(&database, first.id()).await;
     stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(push(&database).await.is_ok());
-    stage.stop().await;
 }
 
-/// Taken out of the retries by hand, a job leaves its lock behind until the time is over.
 #[support::test]
 async fn removing_a_job_from_the_retries_does_not_remove_its_lock(database: Database) {
     let first = push(&database).await.unwrap();
@@ -212,7 +201,6 @@ async fn deleting_a_job_removes_its_lock(database: Database) {
     assert!(push(&database).await.is_ok());
 }
 
-/// The default: locked until success, through an error and the wait for the retry.
 #[support::test]
 async fn until_success_is_the_default_and_outlives_errors(database: Database) {
     assert_eq!(policy().until(Until::Success), policy());
@@ -223,7 +211,6 @@ async fn until_success_is_the_default_and_outlives_errors(database: Database) {
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
     stage.works(first.id(), failure(), JobState::Discarded).await;
     assert_locked(&database, first.id()).await;
-    stage.stop().await;
 }
 
 /// The page's second example: unlocked right before it starts.
@@ -240,10 +227,8 @@ async fn until_start_unlocks_right_before_the_job_starts(database: Database) {
     assert_eq!(stage.started().await, second.id());
     stage.end(Outcome::complete());
     stage.end(Outcome::complete());
-    stage.stop().await;
 }
 
-/// With start, a job that fails does not take the lock back, so a copy may be pushed.
 #[support::test]
 async fn until_start_does_not_take_the_lock_back_after_an_error(database: Database) {
     let start = || sometype(policy().until(Until::Start));
@@ -254,7 +239,6 @@ async fn until_start_does_not_take_the_lock_back_after_an_error(database: Databa
     let copy = database.client.insert(start()).scheduled_in(HOUR).await.unwrap();
     assert!(!copy.duplicate);
     assert!(database.client.insert(start()).await.unwrap_err().is_duplicate(), "the copy has a lock of its own");
-    stage.stop().await;
 }
 
 /// Without a `unique_for`, or with an empty one, nothing is checked.

@@ -16,10 +16,6 @@ use uniqueue::Result;
 
 use support::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
-
 /// A failure that leaves the job waiting for its next attempt for as long as any test lasts.
 fn failure() -> Outcome {
     Outcome::retry(HOUR, "failed as told")
@@ -28,7 +24,6 @@ fn failure() -> Outcome {
 /// A runner for one kind of job whose attempts end as the test says.
 struct Stage<'a> {
     database: &'a Database,
-    runner: RunnerHandle,
     started: mpsc::UnboundedReceiver<JobId>,
     orders: mpsc::UnboundedSender<Outcome>,
 }
@@ -45,13 +40,15 @@ impl<'a> Stage<'a> {
                 ordered.lock().await.recv().await.unwrap_or(Outcome::complete())
             }
         };
-        let runner = quick(&database.client).worker(work).start().await.expect("a runner");
-        Self { database, runner, started, orders }
+        // An attempt without an order does not hold up the end of a test.
+        let runner = quick(&database.client).stop_timeout(SECOND).stop_grace(Duration::ZERO);
+        database.start(runner.worker(work)).await;
+        Self { database, started, orders }
     }
 
     /// Waits for the next attempt to start.
     async fn started(&mut self) -> JobId {
-        tokio::time::timeout(WAIT, self.started.recv()).await.expect("a start in time").expect("a start")
+        next(&mut self.started).await
     }
 
     /// Ends an attempt that runs.
@@ -70,11 +67,6 @@ impl<'a> Stage<'a> {
         assert_eq!(self.started().await, id);
         self.ends(id, outcome, state).await
     }
-
-    async fn stop(self) {
-        drop(self.orders);
-        self.runner.stop().await.expect("a stop");
-    }
 }
 
 /// Lets retention do its work on all that is past it now.
@@ -83,21 +75,11 @@ async fn prune(database: &Database, retention: Retention) {
     // come past all others.
     let last = database.client.insert(job("last")).await.expect("an insert");
     database.set_state(last.id(), "cancelled").await;
-    let runner = Runner::new(database.client.clone())
-        .queue("nothing", 1)
-        .worker(|_: RunningJob<Nothing>| async {})
-        .retention(retention.cancelled(Duration::ZERO))
-        .prune_interval(Duration::from_millis(10))
-        .start()
-        .await
-        .expect("a runner");
+    let runner = database.runner().queue("nothing", 1).worker(at_once).retention(retention.cancelled(Duration::ZERO));
+    let runner = runner.prune_interval(Duration::from_millis(10)).start().await.expect("a runner");
     eventually!(database.client.job(last.id()).await.expect("an answer").is_none(), "nothing is pruned");
     runner.stop().await.expect("a stop");
 }
-
-#[derive(serde::Deserialize, serde::Serialize, Job)]
-#[job(kind = "nothing")]
-struct Nothing {}
 
 /// Inserts on as many connections at once as asked, at one moment.
 async fn race(database: &Database, inserters: usize, make: impl Fn() -> NewJob) -> Vec<Result<Inserted>> {

@@ -4,7 +4,6 @@ mod edges;
 mod properties;
 mod states;
 
-use super::DAY;
 use support::prelude::*;
 
 /// The page's args, with options that every insert of the type inherits.

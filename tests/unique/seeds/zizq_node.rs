@@ -1,6 +1,6 @@
 //! Zizq's Node client: the page on its unique jobs.
 
-use super::{HOUR, Stage, failure, jobs, prune, race};
+use super::{Stage, failure, jobs, prune, race};
 use support::prelude::*;
 
 const EMAIL: &str = "send_email:welcome:42";
@@ -41,10 +41,10 @@ async fn identical_jobs_in_quick_succession_become_one(database: Database) {
     let insert = || database.client.insert(example("test@test.com", "Example"));
     let answers = [insert().await.unwrap(), insert().await.unwrap(), insert().await.unwrap()];
     assert!(answers.iter().all(|answer| answer.id() == answers[0].id()));
+    assert_eq!(answers[0].job.unique_states, Some(UniqueScope::Queued.states()));
     assert_eq!(jobs(&database).await, 1);
 }
 
-/// Enqueued by name, a job has the key and the scope that the call gives it.
 #[support::test]
 async fn a_raw_enqueue_brings_its_own_key_and_scope(database: Database) {
     let inserted = database.client.insert(send_email()).await.unwrap().job;
@@ -84,14 +84,6 @@ fn a_helper_on_the_type_hashes_chosen_fields_behind_the_type() {
     );
 }
 
-/// A type's scope is queued when it says nothing.
-#[support::test]
-async fn without_a_scope_it_is_queued(database: Database) {
-    let inserted = database.client.insert(example("a", "b")).await.unwrap();
-    assert_eq!(inserted.job.unique_states, Some(UniqueScope::Queued.states()));
-}
-
-/// Of two concurrent enqueues one is the job and the other its duplicate, without a race.
 #[support::test]
 async fn concurrent_enqueues_are_deduplicated_without_a_race(database: Database) {
     for round in 0..30 {
@@ -123,7 +115,6 @@ async fn each_scope_covers_its_statuses(database: Database) {
     }
 }
 
-/// Queued ends when a worker takes the job, even if the job then fails and comes back.
 #[support::test]
 async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fails(database: Database) {
     let mut stage = Stage::of::<ExampleJob>(&database).await;
@@ -139,10 +130,8 @@ async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fail
     database.set_state(second.id(), "cancelled").await;
     database.pass(HOUR).await;
     assert!(stage.works(first.id(), failure(), JobState::Retryable).await.claims);
-    stage.stop().await;
 }
 
-/// Active ends when the job has been worked.
 #[support::test]
 async fn active_ends_when_the_job_completes(database: Database) {
     let mut stage = Stage::of::<ExampleJob>(&database).await;
@@ -156,10 +145,8 @@ async fn active_ends_when_the_job_completes(database: Database) {
     database.pass(HOUR).await;
     stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(!insert().await.unwrap().duplicate);
-    stage.stop().await;
 }
 
-/// Exists ends with the record of the job, by the retention policy.
 #[support::test]
 async fn exists_lasts_as_long_as_the_record_of_the_job(database: Database) {
     let insert = || {
@@ -170,7 +157,7 @@ async fn exists_lasts_as_long_as_the_record_of_the_job(database: Database) {
     database.set_state(first.id(), "completed").await;
     prune(&database, Retention::forever()).await;
     assert!(insert().await.unwrap().duplicate);
-    prune(&database, Retention::forever().completed(std::time::Duration::ZERO)).await;
+    prune(&database, Retention::forever().completed(Duration::ZERO)).await;
     assert!(!insert().await.unwrap().duplicate);
 }
 
@@ -188,7 +175,6 @@ async fn whichever_was_enqueued_first_is_retained(database: Database) {
     assert_eq!(row.unique_states, Some(UniqueScope::Queued.states()), "and it keeps its own scope");
 }
 
-/// Once the first left its own scope, a newcomer goes in, however broad its own scope is.
 #[support::test]
 async fn a_job_that_left_its_scope_does_not_keep_a_broader_one_out(database: Database) {
     let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
@@ -210,7 +196,6 @@ fn the_helper_uses_the_whole_payload_within_the_type() {
     assert_ne!(key_of(&payload), key_of(&example("a", "c")));
 }
 
-/// A key is a logical thing: two types may share one.
 #[support::test]
 async fn two_types_may_be_the_same_job(database: Database) {
     let notify = |kind| database.client.insert(job(kind)).unique_key(UniqueKey::raw("notify:42"));
@@ -220,73 +205,42 @@ async fn two_types_may_be_the_same_job(database: Database) {
     assert_eq!((email.id(), email.job.kind.as_str()), (push.id(), "push_notification"));
 }
 
-/// The hashes that the page prints for whole payloads.
+/// The hashes that the page prints: of whole payloads, of one field, and of hourly slots: 1:30 and 1:59, then 2:00 and 2:05.
+/// These are of 2026-04-25 at UTC+10, the day the page was written.
 #[test]
-fn the_printed_hashes_of_whole_payloads() {
-    let hash = "example_job:3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597";
-    assert_eq!(key_of(&example("test@test.com", "Example")), hash);
-    let reordered = json!({"subject": "Example", "to": "test@test.com"});
-    assert_eq!(UniqueKey::zizq_node("example_job", reordered).text().unwrap(), hash);
-    assert_eq!(
-        key_of(&example("other@test.com", "Example")),
-        "example_job:f702b3ff543464bb9bb1bc2e65734f6df07271baeca1a0452e67096ce71a86bb"
-    );
-}
-
-/// The hashes that the page prints for one field, and that the composition by hand is the same.
-#[test]
-fn the_printed_hashes_of_a_subset_of_the_payload() {
-    fn by_recipient(job: &ExampleJob) -> UniqueKey {
-        UniqueKey::zizq_node("example_job", json!({"to": job.to}))
-    }
-    let hash = "example_job:b5c4c35eeacf8bbf2034b0ed8b0e2f9ac3e7da66b79b543e9c6c124d90c371a3";
-    assert_eq!(by_recipient(&example("test@test.com", "Example")).text().unwrap(), hash);
-    assert_eq!(by_recipient(&example("test@test.com", "Other")).text().unwrap(), hash);
-    assert_eq!(
-        by_recipient(&example("other@test.com", "Example")).text().unwrap(),
-        "example_job:fadcd704b379aa47dffc6aadd7d77bfd2a74baa9c1ee9a11913df6f85faa4bd6"
-    );
-}
-
-/// The hashes that the page prints for hourly slots: 1:30 and 1:59, then 2:00 and 2:05. They are
-/// of 2026-04-25 at UTC+10, the day the page was written.
-#[test]
-fn the_printed_hashes_of_hourly_slots() {
-    use time::macros::datetime;
-    let at = |instant: time::OffsetDateTime| {
-        let bucket = instant.unix_timestamp() / 3_600 * 3_600_000;
-        let payload = json!({"to": "test@test.com", "subject": "Example", "bucket": bucket});
-        UniqueKey::zizq_node("example_job", payload)
+fn the_printed_hashes() {
+    let of = |payload: Value| UniqueKey::zizq_node("example_job", payload).text().unwrap().to_owned();
+    let slot = |at: OffsetDateTime| {
+        let bucket = at.unix_timestamp() / 3_600 * 3_600_000;
+        of(json!({"to": "test@test.com", "subject": "Example", "bucket": bucket}))
     };
-    for (instants, hash) in [
+    let whole = "3c6da81af475f0b1ddeac43095199334b3ebfaafff9a7e6794b4d4e38122c597";
+    let first_hour = "d59dfcd80066c8a8b55e0d8faa929a6074bdd1aa8b904349b0987a8048bf8d8a";
+    let second_hour = "689a17f552bca147b28f39f8d909f02709738e23810cfaf633b221807498f59a";
+    for (key, hash) in [
+        (key_of(&example("test@test.com", "Example")), whole),
+        (of(json!({"subject": "Example", "to": "test@test.com"})), whole),
         (
-            [datetime!(2026-04-25 13:30 +10), datetime!(2026-04-25 13:59 +10)],
-            "example_job:d59dfcd80066c8a8b55e0d8faa929a6074bdd1aa8b904349b0987a8048bf8d8a",
+            key_of(&example("other@test.com", "Example")),
+            "f702b3ff543464bb9bb1bc2e65734f6df07271baeca1a0452e67096ce71a86bb",
         ),
-        (
-            [datetime!(2026-04-25 14:00 +10), datetime!(2026-04-25 14:05 +10)],
-            "example_job:689a17f552bca147b28f39f8d909f02709738e23810cfaf633b221807498f59a",
-        ),
+        (of(json!({"to": "test@test.com"})), "b5c4c35eeacf8bbf2034b0ed8b0e2f9ac3e7da66b79b543e9c6c124d90c371a3"),
+        (of(json!({"to": "other@test.com"})), "fadcd704b379aa47dffc6aadd7d77bfd2a74baa9c1ee9a11913df6f85faa4bd6"),
+        (slot(datetime!(2026-04-25 13:30 +10)), first_hour),
+        (slot(datetime!(2026-04-25 13:59 +10)), first_hour),
+        (slot(datetime!(2026-04-25 14:00 +10)), second_hour),
+        (slot(datetime!(2026-04-25 14:05 +10)), second_hour),
     ] {
-        for instant in instants {
-            assert_eq!(at(instant).text().unwrap(), hash);
-        }
+        assert_eq!(key, format!("example_job:{hash}"));
     }
 }
 
-/// The page's pair of enqueues: one id for both, and the flag on the second only.
+/// The page's pair of enqueues, and the same in bulk for a job in place before and for one within the bulk.
 #[support::test]
 async fn a_duplicate_has_the_id_of_the_job_in_place_and_the_flag(database: Database) {
-    let result1 = database.client.insert(send_email()).await.unwrap();
-    let result2 = database.client.insert(send_email()).await.unwrap();
-    assert_eq!(result2.id(), result1.id());
-    assert_eq!((result1.duplicate, result2.duplicate), (false, true));
-}
-
-/// The same of a bulk enqueue, for a job in place before and for one within the bulk.
-#[support::test]
-async fn the_same_is_true_in_bulk(database: Database) {
     let first = database.client.insert(send_email()).await.unwrap();
+    let second = database.client.insert(send_email()).await.unwrap();
+    assert_eq!((first.duplicate, second.duplicate, second.id()), (false, true, first.id()));
     let answers = database.client.insert_many([send_email(), job("plain"), send_email()]).await.unwrap();
     assert_eq!(answers.iter().map(|answer| answer.duplicate).collect::<Vec<_>>(), [true, false, true]);
     assert_eq!((answers[0].id(), answers[2].id()), (first.id(), first.id()));

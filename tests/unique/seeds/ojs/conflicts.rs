@@ -3,7 +3,7 @@
 use uniqueue::Rejection;
 
 use super::{email, enqueue, insert};
-use crate::seeds::{DAY, jobs, race};
+use crate::seeds::{jobs, race};
 use support::prelude::*;
 
 /// OJS's name of a state.
@@ -14,7 +14,6 @@ fn ojs_state(state: JobState) -> &'static str {
     }
 }
 
-/// Two jobs are duplicates exactly when their keys are the same.
 #[support::test]
 async fn two_jobs_with_one_key_are_duplicates(database: Database) {
     let of = |args: &str| {
@@ -64,7 +63,6 @@ async fn reject_writes_nothing_and_keeps_the_callers_transaction(database: Datab
     tx.commit().await.unwrap();
 }
 
-/// Replace: the old job is cancelled and stays as a record, the new one goes in.
 #[support::test]
 async fn replace_cancels_the_old_job_and_keeps_it_as_a_record(database: Database) {
     let resize = |picture: &str| {
@@ -100,7 +98,6 @@ async fn replace_does_not_replace_an_active_job_and_rejects_instead(database: Da
     }
 }
 
-/// Replace except schedule: new content, old time.
 #[support::test]
 async fn replace_except_schedule_keeps_the_original_time(database: Database) {
     let due = datetime!(2126-02-12 09:00 UTC);

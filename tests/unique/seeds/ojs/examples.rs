@@ -1,10 +1,8 @@
 //! The examples of the page.
 
 use super::insert;
-use crate::seeds::MINUTE;
 use support::prelude::*;
 
-/// One daily report at a time.
 #[support::test]
 async fn example_one_report_at_a_time(database: Database) {
     let report = |date: &str| {
@@ -75,7 +73,6 @@ async fn example_one_resize_an_image_and_queue(database: Database) {
     assert_eq!(insert(&database, &resize("thumbnails")).await.unwrap().replaced, Some(first.id()));
 }
 
-/// One cache warm a tenant and resource.
 #[support::test]
 async fn example_one_cache_warm_a_tenant(database: Database) {
     let warm = |tenant: &str, resource: &str| {

@@ -1,7 +1,7 @@
 //! States, periods and the strength of the promise.
 
 use super::{email, enqueue, insert};
-use crate::seeds::{DAY, HOUR, MINUTE, Stage, failure, prune, race};
+use crate::seeds::{Stage, failure, prune, race};
 use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, Job)]
@@ -36,15 +36,13 @@ async fn only_jobs_in_a_listed_state_are_duplicates(database: Database) {
     }
 }
 
-/// A finished job is finished work: enqueueing the next is normal.
 #[support::test]
 async fn a_new_job_after_completion_is_normal(database: Database) {
-    let runner = quick(&database.client).worker(|_: uniqueue::RunningJob<EmailSend>| async {}).start().await.unwrap();
+    database.start(quick(&database.client).worker(|_: uniqueue::RunningJob<EmailSend>| async {})).await;
     for _ in 0..3 {
         let job = insert(&database, &email(json!({}))).await.unwrap();
         database.until_state(job.id(), JobState::Completed).await;
     }
-    runner.stop().await.unwrap();
 }
 
 /// The page's welcome email: none within seven days, even after the first was sent, and whatever
@@ -101,7 +99,6 @@ async fn after_the_period_a_new_job_is_permitted_whatever_the_state_of_the_first
     }
 }
 
-/// Without a period there is no end but the states.
 #[support::test]
 async fn without_a_period_only_the_states_end_the_claim(database: Database) {
     for policy in [json!({}), json!({"period": null})] {
@@ -114,7 +111,6 @@ async fn without_a_period_only_the_states_end_the_claim(database: Database) {
     }
 }
 
-/// Key, state and period must all hold: each one alone lets the new job in.
 #[support::test]
 async fn key_state_and_period_work_together_with_and(database: Database) {
     let numbered = |number: u32| {
@@ -140,7 +136,6 @@ fn the_common_periods_of_the_table() {
     }
 }
 
-/// Strong: of many concurrent enqueues under reject, one succeeds and every other sees it.
 #[support::test(with_connections(16))]
 async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_it(database: Database) {
     for round in 0..10 {
@@ -162,15 +157,11 @@ async fn strong_no_two_jobs_with_one_key_coexist(database: Database) {
         let document = json!({"type": on_conflict, "args": {}, "unique": {"on_conflict": on_conflict}});
         race(&database, 12, || enqueue(&document).unwrap()).await;
     }
-    let live = "SELECT count(*) FROM {schema}.job WHERE state = 'available'";
-    assert_eq!(database.number(live).await, 4);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available'").await, 4);
     // What holds it up is an index, which no program can pass by.
-    let twin = database.sql(
-        "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
-         SELECT gen_random_uuid(), kind, unique_key, unique_states FROM {schema}.job WHERE claims LIMIT 1",
-    );
-    let error = sqlx::query(twin).execute(database.pool()).await.unwrap_err();
-    assert_eq!(error.as_database_error().unwrap().code().unwrap(), "23505");
+    let twin = "INSERT INTO {schema}.job (id, kind, unique_key, unique_states)
+        SELECT gen_random_uuid(), kind, unique_key, unique_states FROM {schema}.job WHERE claims LIMIT 1";
+    assert_eq!(database.refused(twin).await.0, "23505");
 }
 
 /// All strategies, dimensions, chosen members, periods and states in one document each.
@@ -203,7 +194,6 @@ async fn the_flow_of_a_job_that_fails_until_it_is_discarded(database: Database) 
     let row = stage.works(first.id(), failure(), JobState::Discarded).await;
     assert!(!row.claims, "released");
     assert!(!insert(&database, &document).await.unwrap().duplicate);
-    stage.stop().await;
 }
 
 /// When a retry comes due nothing is checked again: it runs even if a twin came in meanwhile.
@@ -219,5 +209,4 @@ async fn a_retry_that_comes_due_is_not_checked_again(database: Database) {
     database.pass(HOUR).await;
     stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
     assert!(database.client.job(twin.id()).await.unwrap().unwrap().claims);
-    stage.stop().await;
 }

@@ -1,13 +1,12 @@
 //! The hard edges of the client.
 
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
-use crate::seeds::{DAY, MINUTE, Stage, jobs};
+use crate::seeds::{Stage, jobs};
 use support::prelude::*;
 
 /// River: the same key twice in one bulk insert is an error that ends the transaction.
-#[tokio::test]
-async fn edge_the_same_key_twice_in_one_bulk_insert_folds() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn edge_the_same_key_twice_in_one_bulk_insert_folds(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     let batch = [1, 2, 1, 1].map(|account_id| ReconcileAccount { account_id });
     let answers = database.client.insert_many(batch).tx(&mut tx).await.unwrap();
@@ -31,9 +30,8 @@ async fn edge_the_jobs_own_time_decides_its_period(database: Database) {
 }
 
 /// River: the period's key depends on the host's time zone.
-#[tokio::test]
-async fn edge_no_time_zone_changes_a_periods_key() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn edge_no_time_zone_changes_a_periods_key(database: Database) {
     let daily = || job("a").unique(UniquePolicy::river().window(DAY));
     let mut keys = Vec::new();
     for zone in ["UTC", "Asia/Tokyo", "America/Los_Angeles", "Pacific/Kiritimati"] {
@@ -96,9 +94,8 @@ async fn edge_equal_values_have_one_key_however_they_are_written(database: Datab
 }
 
 /// River: bringing a finished job back whose key is taken is a bare 23505.
-#[tokio::test]
-async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim(database: Database) {
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
     database.set_state(first.id(), "discarded").await;
@@ -112,9 +109,8 @@ async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim() {
 }
 
 /// The same by a statement of one's own: a bare one meets the index, one that yields does not.
-#[tokio::test]
-async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_claim() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_claim(database: Database) {
     let mut stage = Stage::of::<ReconcileAccount>(&database).await;
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
@@ -131,7 +127,6 @@ async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_cl
     stage.ends(second.id(), Outcome::discard("no use"), JobState::Discarded).await;
     // Since the key is free by now, it takes its claim back on its way.
     assert!(stage.works(first.id(), Outcome::complete(), JobState::Completed).await.claims);
-    stage.stop().await;
 }
 
 /// River: two retryable twins with an odd mask make the scheduler fail for ever, and jobs that
@@ -150,11 +145,10 @@ async fn edge_two_retryable_twins_stop_no_schedule(database: Database) {
     waiting.push(unrelated.id());
     database.pass(MINUTE).await;
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     for id in waiting {
         database.until_state(id, JobState::Completed).await;
     }
-    runner.stop().await.unwrap();
 }
 
 /// River: a stale worker's completion is applied to the next attempt.
@@ -164,25 +158,17 @@ async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt(database: Da
     let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
     stage.started().await;
     // Meanwhile the job is in its second attempt, in the hands of another runner that lives.
-    // One statement, so that no rescuer sees it running without a live runner.
-    let taken = "WITH other AS (
-            INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-            VALUES (gen_random_uuid(), 'other', '{}', now() + interval '1 hour', true)
-            RETURNING id
-        )
-        UPDATE {schema}.job SET worker = other.id, attempt = 2 FROM other";
-    database.execute(taken).await;
+    database.give_to_another("true").await;
     stage.end(Outcome::complete());
-    stage.stop().await;
+    database.end().await;
     let row = database.client.job(first.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt, row.claims), (JobState::Running, 2, true));
 }
 
 /// River: a dead worker's job is rescued after an hour. Here it is back when the lease ran out,
 /// with its claim.
-#[tokio::test]
-async fn edge_a_dead_workers_job_is_back_within_its_lease() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn edge_a_dead_workers_job_is_back_within_its_lease(database: Database) {
     let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
     database.set_state(first.id(), "running").await;
     database.execute("UPDATE {schema}.job SET attempt = 1").await;
@@ -191,13 +177,12 @@ async fn edge_a_dead_workers_job_is_back_within_its_lease() {
     tx.commit().await.unwrap();
     let lease = Duration::from_secs(1);
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database.client).lease(lease).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).lease(lease).worker(work)).await;
     let row = database.until_state(first.id(), JobState::Completed).await;
     // The first crash uses up no attempt.
     assert_eq!((row.attempt, row.crashes), (1, 1));
     assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
     assert!(row.claims);
-    runner.stop().await.unwrap();
 }
 
 /// River: the leader discards jobs of kinds that it does not know. Here they are promoted and
@@ -210,10 +195,9 @@ async fn edge_unknown_kinds_are_never_discarded(database: Database) {
     let lost = database.client.insert(unknown("lost")).await.unwrap();
     database.set_state(lost.id(), "running").await;
     let work = |_: RunningJob<ReconcileAccount>| async {};
-    let runner = quick(&database.client).lease(Duration::from_secs(1)).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).lease(Duration::from_secs(1)).worker(work)).await;
     for id in [due.id(), lost.id()] {
         let row = database.until_state(id, JobState::Available).await;
         assert!(row.claims);
     }
-    runner.stop().await.unwrap();
 }

@@ -1,16 +1,14 @@
 //! The properties that make two jobs the same.
 
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
-use crate::seeds::{DAY, HOUR, MINUTE, claim, jobs, race};
+use crate::seeds::{claim, jobs, race};
 use support::prelude::*;
 
-/// Only one exists for a given set of properties, however many try at once.
 #[support::test(with_connections(16))]
 async fn only_one_job_exists_for_a_set_of_properties(database: Database) {
     let policy = UniquePolicy::river().by_args().by_queue().window(DAY).states(UniqueScope::Completed);
     let answers = race(&database, 16, || reconcile(json!({"account_id": 1}), policy.clone())).await;
-    let is_new = |answer: &&uniqueue::Result<uniqueue::Inserted>| !answer.as_ref().unwrap().duplicate;
-    assert_eq!(answers.iter().filter(is_new).count(), 1);
+    assert_eq!(answers.iter().filter(|answer| !answer.as_ref().unwrap().duplicate).count(), 1);
     assert_eq!(jobs(&database).await, 1);
 }
 
@@ -49,9 +47,8 @@ async fn unique_options_come_from_the_type_or_from_the_call_in_every_kind_of_ins
 }
 
 /// The page's example: once a day an account, and another account is another job.
-#[tokio::test]
-async fn example_an_account_is_reconciled_once_a_day() {
-    let database = database_early_in(DAY).await;
+#[support::test(self::database_early_in(DAY))]
+async fn example_an_account_is_reconciled_once_a_day(database: Database) {
     let insert = |account_id| database.client.insert(ReconcileAccount { account_id });
     assert!(!insert(1).await.unwrap().duplicate);
     assert!(insert(1).await.unwrap().duplicate, "skipped, and no error");
@@ -78,7 +75,6 @@ fn each_property_makes_a_job_more_specific() {
     assert_eq!(distinct(base.by_args().by_queue()), 4);
 }
 
-/// The sentences of the page on what makes two jobs the same.
 #[support::test]
 async fn two_jobs_are_the_same_where_the_page_says_so(database: Database) {
     let river = UniquePolicy::river;
@@ -123,7 +119,6 @@ async fn two_jobs_are_the_same_where_the_page_says_so(database: Database) {
     }
 }
 
-/// Marked fields count and the others do not: one job a customer, whatever its trace.
 #[support::test]
 async fn marked_fields_count_and_the_others_do_not(database: Database) {
     #[derive(Deserialize, Job, Serialize)]
@@ -141,22 +136,15 @@ async fn marked_fields_count_and_the_others_do_not(database: Database) {
 }
 
 /// A job without a time of its own falls into the window of the database's now.
-#[tokio::test]
-async fn by_period_takes_the_time_of_the_insert() {
-    let database = database_early_in(15 * MINUTE).await;
+#[support::test(self::database_early_in(15 * MINUTE))]
+async fn by_period_takes_the_time_of_the_insert(database: Database) {
     let policy = UniquePolicy::river().window(15 * MINUTE);
     let row = database.client.insert(job("a").unique(policy.clone())).await.unwrap().job;
-    let subject = uniqueue::Subject {
-        kind: "a",
-        queue: "default",
-        args: &json!({}),
-        meta: &json!({}),
-        window_at: Some(row.created_at),
-    };
+    let (args, meta, window_at) = (&json!({}), &json!({}), Some(row.created_at));
+    let subject = Subject { kind: "a", queue: "default", args, meta, window_at };
     assert_eq!(row.unique_key, policy.resolve(&subject).unwrap().map(|claim| claim.key));
     let second = row.created_at.unix_timestamp();
-    let start = time::OffsetDateTime::from_unix_timestamp(second - second % 900).unwrap();
-    let start = start.format(&time::format_description::well_known::Rfc3339).unwrap();
+    let start = OffsetDateTime::from_unix_timestamp(second - second % 900).unwrap().format(&Rfc3339).unwrap();
     let canonical = format!(r#"{{"period":"{start}/PT900S","type":"a"}}"#);
     assert_eq!(policy.canonical(&subject).unwrap().unwrap(), canonical);
 }

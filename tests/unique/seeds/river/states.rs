@@ -1,10 +1,9 @@
 //! The states in which a job is unique, and how it is enforced.
 
 use super::{ReconcileAccount, database_early_in, reconcile};
-use crate::seeds::{DAY, HOUR, Stage, failure, jobs, prune};
+use crate::seeds::{Stage, failure, jobs, prune};
 use support::prelude::*;
 
-/// The default is all states but cancelled and discarded.
 #[support::test]
 async fn by_state_defaults_to_all_but_cancelled_and_discarded(database: Database) {
     use JobState::{Available, Completed, Pending, Retryable, Running, Scheduled};
@@ -20,7 +19,6 @@ async fn by_state_defaults_to_all_but_cancelled_and_discarded(database: Database
     }
 }
 
-/// Without completed, each job that completes lets the next one in.
 #[support::test]
 async fn without_completed_each_completion_lets_the_next_one_in(database: Database) {
     let policy =
@@ -35,7 +33,6 @@ async fn without_completed_each_completion_lets_the_next_one_in(database: Databa
         assert!(insert().await.unwrap().duplicate);
         stage.ends(first.id(), Outcome::complete(), JobState::Completed).await;
     }
-    stage.stop().await;
 }
 
 /// River requires four states in the list. Here any set will do, since every way through the
@@ -55,7 +52,6 @@ async fn no_state_is_required(database: Database) {
         assert!(insert().await.unwrap().duplicate, "and completed still claims");
         database.execute("DELETE FROM {schema}.job").await;
     }
-    stage.stop().await;
 }
 
 /// With retryable out of the list an erroring job may find its key taken. River discards it; here
@@ -81,7 +77,6 @@ async fn an_erroring_job_whose_key_was_taken_is_discarded_only_where_the_policy_
         let holder = rival.job.unique_key.as_deref().unwrap();
         assert_eq!(database.client.holder(holder).await.unwrap().unwrap().id, rival.id());
     }
-    stage.stop().await;
 }
 
 /// Completed jobs are kept for a day, and with one its claim goes: without a period there may be
@@ -102,7 +97,6 @@ async fn a_completed_job_keeps_its_claim_until_it_is_pruned_after_a_day(database
     assert!(!database.client.insert(by_args()).await.unwrap().duplicate);
 }
 
-/// The result says whether the insert was skipped, and has the new row or the one in place.
 #[support::test]
 async fn the_result_says_skipped_and_has_the_new_row_or_the_one_in_place(database: Database) {
     let sort = |strings: &[&str]| NewJob::new("sort", &json!({"strings": strings})).priority(3);
@@ -120,37 +114,27 @@ async fn the_result_says_skipped_and_has_the_new_row_or_the_one_in_place(databas
 
 /// A job is inserted once and may still be worked twice, when its completion was lost; the key is
 /// held all the while.
-#[tokio::test]
-async fn a_unique_job_is_inserted_once_and_executed_at_least_once() {
-    let database = database_early_in(DAY).await;
-    let runs = Arc::new(AtomicU32::new(0));
-    let counted = runs.clone();
-    let work = move |job: RunningJob<ReconcileAccount>| {
-        let counted = counted.clone();
-        async move {
-            let run = counted.fetch_add(1, Ordering::SeqCst) + 1;
-            let mut tx = job.client().pool().begin().await?;
-            job.complete_in(&mut tx).await?;
-            if run == 1 {
-                // The work is done and its record is lost.
-                tx.rollback().await?;
-            } else {
-                tx.commit().await?;
-            }
-            Ok::<_, BoxError>(())
-        }
+#[support::test(self::database_early_in(DAY))]
+async fn a_unique_job_is_inserted_once_and_executed_at_least_once(database: Database) {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let work = async |job: RunningJob<ReconcileAccount>| {
+        let run = RUNS.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut tx = job.client().pool().begin().await?;
+        job.complete_in(&mut tx).await?;
+        // The work is done, and its first record is lost.
+        support::end(tx, run > 1).await;
+        Ok::<_, BoxError>(())
     };
     let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
     let first = insert().await.unwrap();
-    let runner = quick(&database.client).worker(work).start().await.unwrap();
+    database.start(quick(&database.client).worker(work)).await;
     database.until_state(first.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
-    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    database.end().await;
+    assert_eq!(RUNS.load(Ordering::SeqCst), 2);
     assert!(insert().await.unwrap().duplicate);
     assert_eq!(jobs(&database).await, 1);
 }
 
-/// A partial unique index enforces it, over each row's own states.
 #[support::test]
 async fn a_partial_unique_index_over_each_rows_own_states_enforces_it(database: Database) {
     let index = "SELECT count(*) FROM pg_index
