@@ -47,10 +47,8 @@ async fn a_duplicate_of_a_kind_that_is_not_audited_writes_nothing(database: Data
     assert_eq!(Admin::new(&database.client).suppressed_duplicates().await.unwrap(), []);
 }
 
-#[tokio::test]
-async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn duplicates_are_counted_by_key_and_kind_through_every_door(database: Database, client: &Client) {
     let holder = client.insert(ignored()).await.unwrap().id();
     assert_eq!(counted(&database).await, 1, "alone");
     client.insert_many([ignored(), job("a"), ignored()]).await.unwrap();
@@ -89,10 +87,8 @@ async fn duplicates_are_counted_by_key_and_kind_through_every_door() {
     assert!(since < first_at);
 }
 
-#[tokio::test]
-async fn what_is_replaced_or_inserted_is_not_suppressed() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn what_is_replaced_or_inserted_is_not_suppressed(database: Database, client: &Client) {
     let replacing = || job("a").unique_key(key(OnConflict::Replace));
     assert!(client.insert(replacing()).await.unwrap().replaced.is_some());
     let again = client.insert(replacing()).await.unwrap();
@@ -105,10 +101,8 @@ async fn what_is_replaced_or_inserted_is_not_suppressed() {
     assert_eq!(counted(&database).await, 1, "a running holder is not replaced");
 }
 
-#[tokio::test]
-async fn only_what_committed_counts() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn only_what_committed_counts(database: Database, client: &Client) {
     let mut tx = database.pool().begin().await.unwrap();
     client.insert(ignored()).tx(&mut tx).await.unwrap();
     client.insert_many([ignored(), ignored()]).tx(&mut tx).await.unwrap();
@@ -127,10 +121,8 @@ async fn only_what_committed_counts() {
     assert_eq!(counted(&database).await, 1);
 }
 
-#[tokio::test]
-async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody(database: Database, client: &Client) {
     let mut open = Vec::new();
     for _ in 0..5 {
         let mut tx = database.pool().begin().await.unwrap();
@@ -142,7 +134,7 @@ async fn open_transactions_with_duplicates_of_one_key_hold_up_nobody() {
     client.insert(ignored()).await.unwrap();
     assert_eq!(database.number("SELECT {schema}.fold_duplicates()::bigint").await, 1);
     Admin::new(client).stop_audit("a", None).await.unwrap();
-    Admin::new(client).audit_duplicates("a", Some(Duration::from_secs(60))).await.unwrap();
+    Admin::new(client).audit_duplicates("a", Some(MINUTE)).await.unwrap();
     for mut tx in open {
         client.insert(ignored()).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
@@ -160,9 +152,8 @@ async fn many_folding_at_once_lose_and_double_nothing() {
     fold_while_others_insert(&audited().await).await;
 }
 
-#[tokio::test]
-async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing() {
-    let database = audited().await;
+#[support::test(self::audited())]
+async fn a_tally_that_is_cleared_away_while_others_insert_loses_nothing(database: Database) {
     // Whatever its size, so at any moment when it is empty.
     let any_size = "DO $$ BEGIN
         EXECUTE replace(
@@ -205,10 +196,8 @@ async fn fold_while_others_insert(database: &Database) {
     assert_eq!(database.number("SELECT sum(suppressed)::bigint FROM {schema}.duplicate_count").await, 300);
 }
 
-#[tokio::test]
-async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn stopping_keeps_what_was_counted_and_deleting_forgets_it(database: Database, client: &Client) {
     client.insert(ignored()).await.unwrap();
     Admin::new(client).stop_audit("a", None).await.unwrap();
     client.insert(ignored()).await.unwrap();
@@ -226,11 +215,9 @@ async fn stopping_keeps_what_was_counted_and_deleting_forgets_it() {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.duplicate_tally").await, 0);
 }
 
-#[tokio::test]
-async fn counters_go_when_their_time_is_over_and_totals_stay() {
-    let database = audited().await;
-    let client = &database.client;
-    Admin::new(client).audit_duplicates("a", Some(Duration::from_secs(3_600))).await.unwrap();
+#[support::test(self::audited())]
+async fn counters_go_when_their_time_is_over_and_totals_stay(database: Database, client: &Client) {
+    Admin::new(client).audit_duplicates("a", Some(HOUR)).await.unwrap();
     client.insert(ignored()).await.unwrap();
     let late = job("a").unique_key(UniqueKey::raw("late"));
     client.insert_many([late.clone(), late]).await.unwrap();
@@ -243,24 +230,17 @@ async fn counters_go_when_their_time_is_over_and_totals_stay() {
     assert_eq!(Admin::new(client).audited_kinds().await.unwrap()[0].suppressed, 2);
 }
 
-#[tokio::test]
-async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
-    let database = audited().await;
-    database
-        .execute(
-            "INSERT INTO {schema}.duplicate_tally (at, holder, suppressed, kind, unique_key)
-             SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n % 10 FROM generate_series(1, 125000) AS n",
-        )
-        .await;
+#[support::test(self::audited())]
+async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so(database: Database) {
+    let tally = "INSERT INTO {schema}.duplicate_tally (at, holder, suppressed, kind, unique_key)
+        SELECT now(), gen_random_uuid(), 1, 'a', repeat('x', 500) || n % 10 FROM generate_series(1, 125000) AS n";
+    database.execute(tally).await;
     assert!(Admin::new(&database.client).audited_kinds().await.unwrap()[0].tally_is_full);
     assert!(database.client.insert(ignored()).await.unwrap().duplicate);
     assert_eq!(counted(&database).await, 0);
     // One looks at what is folded, another has only an old snapshot.
-    let (mut looks, mut old) = (database.pool().begin().await.unwrap(), database.pool().begin().await.unwrap());
-    sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ").execute(&mut *old).await.unwrap();
-    sqlx::query("SELECT now()").execute(&mut *old).await.unwrap();
-    let look = database.sql("SELECT FROM {schema}.duplicate_tally LIMIT 1");
-    sqlx::query(look).execute(&mut *looks).await.unwrap();
+    let old = database.begin("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT now()").await;
+    let looks = database.begin("SELECT FROM {schema}.duplicate_tally LIMIT 1").await;
     let fold = async || database.number("SELECT {schema}.fold_duplicates(50000)::bigint").await;
     assert_eq!([fold().await, fold().await, fold().await], [50_000, 50_000, 25_000]);
     assert!(
@@ -277,10 +257,8 @@ async fn a_tally_that_nobody_folds_ends_at_64_mb_and_says_so() {
     old.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
-    let database = audited().await;
-    let client = &database.client;
+#[support::test(self::audited())]
+async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever(database: Database, client: &Client) {
     client.insert(ignored()).await.unwrap();
     for kind in ["a", "b", "forgotten"] {
         let counters = format!(
@@ -318,34 +296,24 @@ async fn a_fold_reads_no_counter_that_stays_and_takes_any_time_for_ever() {
     assert_eq!(Admin::new(client).audited_kinds().await.unwrap().len(), 2);
 }
 
-#[tokio::test]
-async fn a_runner_folds_what_was_noted() {
-    let database = audited().await;
+#[support::test(self::audited())]
+async fn a_runner_folds_what_was_noted(database: Database) {
     database.client.insert(ignored()).await.unwrap();
-    let runner = Runner::new(database.client.clone())
-        .queue("another", 1)
-        .prune_interval(Duration::from_millis(10))
-        .worker(|_: RunningJob<Task>| async {})
-        .start()
-        .await
-        .unwrap();
+    let runner = database.runner().queue("another", 1).prune_interval(Duration::from_millis(10));
+    database.start(runner.worker(at_once)).await;
     eventually!(database.number("SELECT count(*) FROM {schema}.duplicate_count").await > 0, "not folded");
-    runner.stop().await.unwrap();
+    database.end().await;
     assert_eq!(counted(&database).await, 1);
     assert_eq!(database.number("SELECT count(*) FROM {schema}.duplicate_tally").await, 0);
 }
 
-#[tokio::test]
-async fn what_is_noted_costs_no_wal_and_a_look_at_a_key_goes_by_index() {
-    let database = audited().await;
+#[support::test(self::audited())]
+async fn what_is_noted_costs_no_wal_and_a_look_at_a_key_goes_by_index(database: Database) {
     let kept = "SELECT relpersistence::text FROM pg_class WHERE oid = '{schema}.duplicate_tally'::regclass";
     assert_eq!(database.text(kept).await, "u");
-    database
-        .execute(
-            "INSERT INTO {schema}.duplicate_count (first_at, last_at, last_holder, suppressed, kind, unique_key)
-             SELECT now(), now(), gen_random_uuid(), 1, 'a', 'k' || n FROM generate_series(1, 20000) AS n",
-        )
-        .await;
+    let counters = "INSERT INTO {schema}.duplicate_count (first_at, last_at, last_holder, suppressed, kind, unique_key)
+        SELECT now(), now(), gen_random_uuid(), 1, 'a', 'k' || n FROM generate_series(1, 20000) AS n";
+    database.execute(counters).await;
     database.execute("ANALYZE {schema}.duplicate_count").await;
     let explain = "EXPLAIN SELECT suppressed FROM {schema}.suppressed_duplicate WHERE unique_key = 'k7'";
     let lines = sqlx::query(database.sql(explain)).fetch_all(database.pool()).await.unwrap();

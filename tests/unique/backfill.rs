@@ -21,10 +21,6 @@ async fn plain(database: &Database, numbers: usize, times: usize) -> Vec<JobId> 
     database.client.insert_many(jobs).await.unwrap().iter().map(uniqueue::Inserted::id).collect()
 }
 
-async fn row(database: &Database, id: JobId) -> JobRow {
-    database.client.job(id).await.unwrap().unwrap()
-}
-
 /// What a report counts, for comparing.
 fn counts(report: &BackfillReport) -> [u64; 9] {
     let BackfillReport {

@@ -118,7 +118,7 @@ async fn args_are_limited_by_the_bytes_of_their_json_text_in_rust_and_in_sql(dat
     client.insert(text(1 << 20)).await.unwrap();
     let error = client.insert(text((1 << 20) + 1)).await.unwrap_err();
     assert_eq!(error.to_string(), "invalid args of \"a\": longer than 1048576 bytes: 1048577 bytes");
-    let small = Client::builder().schema(client.schema().clone()).max_args_bytes(10).pool(database.pool().clone());
+    let small = database.builder().max_args_bytes(10).pool(database.pool().clone());
     small.insert(text(10)).await.unwrap();
     let error = small.insert_many([text(10), text(11)]).await.unwrap_err();
     assert_eq!(error.to_string(), "invalid args of \"a\": longer than 10 bytes: 11 bytes");
@@ -179,11 +179,9 @@ async fn the_database_refuses_what_goes_around_the_library(database: Database) {
         "(id, kind, state) VALUES (gen_random_uuid(), 'a', 'running')",
         "(id, kind, meta) VALUES (gen_random_uuid(), 'a', '[]')",
     ] {
-        let insert = database.sql(&format!("INSERT INTO {{schema}}.job {bad}"));
-        let error = sqlx::query(insert).execute(database.pool()).await.unwrap_err();
-        let code = error.as_database_error().and_then(|error| error.code().map(String::from));
+        let (code, error) = database.refused(&format!("INSERT INTO {{schema}}.job {bad}")).await;
         // A check, or a column that must not be null.
-        assert!(matches!(code.as_deref(), Some("23514" | "23502")), "{bad}: {error}");
+        assert!(matches!(&*code, "23514" | "23502"), "{bad}: {error}");
     }
 }
 
@@ -280,15 +278,12 @@ async fn what_the_server_says_is_told_without_the_line_of_its_source(database: D
 async fn no_permission_to_create_the_schema_is_an_error_with_the_remedy(database: Database) {
     let role = database.name_of("role");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    let options: PgConnectOptions = database.url.parse().unwrap();
-    let pool = PgPoolOptions::new().connect_with(options.username(&role)).await.unwrap();
-    let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
+    let client = database.client_with(1, |options| options.username(&role)).await;
     let error = client.migrate().await.unwrap_err();
     assert!(matches!(error, Error::Migration { .. }), "{error:?}");
     assert!(error.to_string().contains("hint: let a role that may create schemas"), "{error}");
     assert!(!error.to_string().contains(" at line "), "{error}");
-    let exists = "SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'";
-    assert_eq!(database.number(exists).await, 0);
+    assert_eq!(database.number("SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'").await, 0);
 }
 
 #[support::test]
@@ -298,8 +293,6 @@ async fn nothing_can_be_smuggled_in_through_names(database: Database) {
     assert_eq!(inserted.job.kind.as_str(), evil);
     assert_eq!(database.client.holder(evil).await.unwrap().unwrap().id, inserted.id());
 }
-
-const MINUTE: Duration = Duration::from_secs(60);
 
 #[support::test]
 async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sql(database: Database, client: &Client) {
@@ -356,9 +349,8 @@ async fn what_can_never_work_is_an_error_that_names_the_member_in_rust_and_in_sq
                 "SELECT count(*) FROM {{schema}}.{function}('a', '{args}', scheduled_at => now() + interval '61 s',
                     unique_policy => '{policy}')"
             );
-            let error = sqlx::query(database.sql(&sql)).execute(database.pool()).await.unwrap_err();
-            assert!(error.to_string().contains(problem), "{error}");
-            assert_eq!(error.as_database_error().unwrap().code().as_deref(), Some("22023"), "{error}");
+            let (code, error) = database.refused(&sql).await;
+            assert!(code == "22023" && error.contains(problem), "{code}: {error}");
         }
     }
     let stored = "SELECT string_agg(id || args::text, ' ') FROM {schema}.job";

@@ -7,13 +7,11 @@ use support::prelude::*;
 struct Task {}
 
 /// A runner of tasks that prunes at once what is over for an hour.
-async fn runner(database: &Database) -> RunnerHandle {
-    let hour = Duration::from_secs(3_600);
-    let retention = Retention::default().completed(hour).cancelled(hour).discarded(hour);
+async fn start_runner(database: &Database) {
+    let retention = Retention::default().completed(HOUR).cancelled(HOUR).discarded(HOUR);
     let quick = Duration::from_millis(20);
-    let runner = Runner::new(database.client.clone()).queue("default", 4).retention(retention).prune_interval(quick);
-    let runner = runner.promote_interval(quick).worker(|_: RunningJob<Task>| async {});
-    runner.start().await.unwrap()
+    let runner = database.runner().queue("default", 4).retention(retention).prune_interval(quick);
+    database.start(runner.promote_interval(quick).worker(|_: RunningJob<Task>| async {})).await;
 }
 
 #[support::test]
@@ -62,7 +60,7 @@ async fn a_row_whose_values_are_spoiled_fails_no_list_and_keeps_its_errors(datab
 
 #[support::test]
 async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance(database: Database, client: &Client) {
-    let sync = || job("sync").unique_key(UniqueKey::raw("k").scope(UniqueScope::Active).ttl(Duration::from_secs(60)));
+    let sync = || job("sync").unique_key(UniqueKey::raw("k").scope(UniqueScope::Active).ttl(MINUTE));
     let holder = client.insert(sync()).await.unwrap();
     database.execute("UPDATE {schema}.job SET unique_until = 'infinity', created_at = '-infinity'").await;
     let explained = client.explain(sync()).await.unwrap();
@@ -78,10 +76,9 @@ async fn infinite_times_are_no_trouble_for_explain_queues_and_maintenance(databa
     let services = "INSERT INTO {schema}.maintenance (service, leased_until) SELECT service, '-infinity'
         FROM unnest(ARRAY['promoter', 'rescuer', 'pruner']) AS service";
     database.execute(services).await;
-    let runner = runner(&database).await;
+    start_runner(&database).await;
     let promoted = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{}' AND state = 'available'", due.id());
     database.until(&promoted, 1).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -94,10 +91,9 @@ async fn a_retention_of_more_years_than_there_are_keeps_its_jobs_and_no_others(d
     let ever = "1000000 years";
     let keep = serde_json::json!({"keep_completed": ever, "keep_cancelled": ever, "keep_discarded": ever});
     database.execute(&format!("SELECT {{schema}}.set_queue('archive', '{keep}')")).await;
-    let runner = runner(&database).await;
+    start_runner(&database).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other'", 0).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE queue = 'archive'").await, 50);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -37,7 +37,7 @@ impl InsertMiddleware for Refusing {
 }
 
 fn client(database: &Database, with: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
-    with(Client::builder().schema(database.schema.parse().unwrap())).pool(database.pool().clone())
+    with(database.builder()).pool(database.pool().clone())
 }
 
 #[support::test]

@@ -25,9 +25,8 @@ fn room<T: std::fmt::Debug>(refused: Result<T>) -> u32 {
     }
 }
 
-#[tokio::test]
-async fn an_insert_beyond_the_limit_is_refused_with_the_queue_the_limit_and_the_room() {
-    let database = limited(3).await;
+#[support::test(self::limited(3))]
+async fn an_insert_beyond_the_limit_is_refused_with_the_queue_the_limit_and_the_room(database: Database) {
     let client = &database.client;
     client.insert_many([job("a"), job("b")]).await.unwrap();
     assert_eq!(room(client.insert_many([job("c"), job("d"), job("e")]).await), 1);
@@ -51,13 +50,10 @@ async fn an_insert_beyond_the_limit_is_refused_with_the_queue_the_limit_and_the_
     client.insert_many((0..10).map(|_| job("a"))).await.unwrap();
 }
 
-#[tokio::test]
-async fn only_available_jobs_count() {
-    let database = limited(1).await;
-    let client = &database.client;
+#[support::test(self::limited(1))]
+async fn only_available_jobs_count(database: Database, client: &Client) {
     client.insert(job("a")).await.unwrap();
-    let hour = Duration::from_secs(3600);
-    client.insert_many((0..5).map(|_| job("later").scheduled_in(hour))).await.unwrap();
+    client.insert_many((0..5).map(|_| job("later").scheduled_in(HOUR))).await.unwrap();
     client.insert(job("held").pending()).await.unwrap();
     assert_eq!(room(client.insert(job("past").scheduled_in(Duration::ZERO)).await), 0);
     // A running job does not wait.
@@ -65,10 +61,8 @@ async fn only_available_jobs_count() {
     client.insert(job("b")).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_duplicate_is_answered_by_a_full_queue_as_ever() {
-    let database = limited(1).await;
-    let client = &database.client;
+#[support::test(self::limited(1))]
+async fn a_duplicate_is_answered_by_a_full_queue_as_ever(database: Database, client: &Client) {
     let keyed = |conflict| job("a").unique_key(UniqueKey::raw("k").on_conflict(conflict));
     let holder = client.insert(keyed(OnConflict::Ignore)).await.unwrap();
     assert_eq!(client.insert(keyed(OnConflict::Ignore)).await.unwrap().id(), holder.id());
@@ -82,10 +76,8 @@ async fn a_duplicate_is_answered_by_a_full_queue_as_ever() {
     assert_eq!(database.number(AVAILABLE).await, 1);
 }
 
-#[tokio::test]
-async fn the_limit_holds_in_transactions_and_a_savepoint_saves_the_transaction() {
-    let database = limited(1).await;
-    let client = &database.client;
+#[support::test(self::limited(1))]
+async fn the_limit_holds_in_transactions_and_a_savepoint_saves_the_transaction(database: Database, client: &Client) {
     let mut tx = client.pool().begin().await.unwrap();
     client.insert(job("a")).tx(&mut tx).await.unwrap();
     let mut savepoint = tx.begin().await.unwrap();
@@ -96,9 +88,8 @@ async fn the_limit_holds_in_transactions_and_a_savepoint_saves_the_transaction()
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 2);
 }
 
-#[tokio::test]
-async fn the_limit_holds_in_sql_with_a_code_and_a_detail() {
-    let database = limited(1).await;
+#[support::test(self::limited(1))]
+async fn the_limit_holds_in_sql_with_a_code_and_a_detail(database: Database) {
     database.client.insert(job("a")).await.unwrap();
     for statement in [
         "SELECT * FROM {schema}.insert_job('b')",
@@ -127,13 +118,11 @@ async fn the_limit_holds_in_sql_with_a_code_and_a_detail() {
     assert_eq!(room(database.client.insert(job("c")).await), 0);
 }
 
-#[tokio::test]
-async fn what_was_accepted_is_never_refused() {
-    let database = limited(1).await;
-    let client = &database.client;
-    let later = client.insert(job("later").scheduled_in(Duration::from_secs(3600))).await.unwrap().id();
+#[support::test(self::limited(1))]
+async fn what_was_accepted_is_never_refused(database: Database, client: &Client) {
+    let later = client.insert(job("later").scheduled_in(HOUR)).await.unwrap().id();
     let pending = client.insert(job("held").pending()).await.unwrap().id();
-    let failed = client.insert(job("failed").scheduled_in(Duration::from_secs(3600))).await.unwrap().id();
+    let failed = client.insert(job("failed").scheduled_in(HOUR)).await.unwrap().id();
     database.set_state(failed, "discarded").await;
     let slot = NewJob::from(Task { n: 1 });
     client.define_periodic(PeriodicJob::cron("slot", "* * * * * *", slot.queue("default"))).await.unwrap();
@@ -159,11 +148,10 @@ async fn a_refused_insert_does_not_fail_those_that_share_its_statement() {
     let database = limited_over(1, 10).await;
     let client = &database.client;
     client.insert(job("warm").queue("other")).await.unwrap();
-    let hour = Duration::from_secs(3600);
     let jobs = (0..120).map(|n| match n % 4 {
         0 => job("plain"),
         1 => job("other").queue("other"),
-        2 => job("later").scheduled_in(hour),
+        2 => job("later").scheduled_in(HOUR),
         _ => job("keyed").unique_key(UniqueKey::raw(["x", "y"][n % 8 / 4])),
     });
     let mut inserts = JoinSet::new();
@@ -214,8 +202,7 @@ async fn concurrent_inserters_exceed_the_limit_by_no_more_than_what_was_open_at_
     let database = limited(LIMIT as u32).await;
     let mut inserters = JoinSet::new();
     for _ in 0..INSERTERS {
-        let pool = database.another_pool(1).await;
-        let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
+        let client = database.client_over(database.another_pool(1).await);
         inserters.spawn(async move {
             let mut refused = 0;
             for _ in 0..soak(40, 400) {
@@ -314,9 +301,8 @@ async fn a_limit_below_one_is_refused(database: Database) {
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue").await, 0);
 }
 
-#[tokio::test]
-async fn the_limit_is_shown_with_the_queue() {
-    let database = limited(7).await;
+#[support::test(self::limited(7))]
+async fn the_limit_is_shown_with_the_queue(database: Database) {
     database.client.insert(job("a")).await.unwrap();
     let queues = Admin::new(&database.client).queues().await.unwrap();
     assert_eq!(queues[0].settings.max_waiting, Some(7));

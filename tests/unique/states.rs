@@ -10,7 +10,6 @@ use uniqueue::testing::{self, Database};
 use self::seen::Seen;
 use support::prelude::*;
 
-const HOUR: Duration = Duration::from_secs(3_600);
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/states.md");
 const BEGIN: &str = "<!-- the table: written by tests/unique/states.rs -->\n";
 const END: &str = "<!-- the end of the table -->\n";

@@ -19,21 +19,11 @@ async fn r1_r11_contended_inserts_while_workers_finish_and_a_pruner_deletes() {
     let inserts: usize =
         std::env::var("UNIQUEUE_STRESS_INSERTS").map_or(soak(250, 1_000), |given| given.parse().unwrap());
     let database = Arc::new(Database::with_connections(CONNECTIONS as u32 + 8).await);
-    let worked: Arc<Mutex<HashMap<JobId, u32>>> = Arc::default();
-    let counted = worked.clone();
-    let work = move |job: RunningJob<Task>| {
-        *counted.lock().unwrap().entry(job.id()).or_default() += 1;
-        async {}
-    };
-    let keep = Retention::forever().completed(Duration::ZERO);
-    let runner = Runner::new(database.client.clone())
-        .queue("default", 100)
-        .worker(work)
-        .retention(keep)
-        .prune_interval(Duration::from_millis(20))
-        .start()
-        .await
-        .unwrap();
+    static WORKED: Mutex<BTreeMap<JobId, u32>> = Mutex::new(BTreeMap::new());
+    let work = async |job: RunningJob<Task>| *WORKED.lock().unwrap().entry(job.id()).or_default() += 1;
+    let runner = database.runner().queue("default", 100).worker(work);
+    let runner = runner.retention(Retention::forever().completed(Duration::ZERO));
+    database.start(runner.prune_interval(Duration::from_millis(20))).await;
 
     let watch = tokio::spawn(watch_claims(database.clone()));
     let insert = |connection| {
@@ -61,8 +51,8 @@ async fn r1_r11_contended_inserts_while_workers_finish_and_a_pruner_deletes() {
     eventually!(database.number("SELECT count(*) FROM {schema}.job").await == 0, "jobs are left");
     assert!(!watch.is_finished(), "two jobs claimed a key");
     watch.abort();
-    runner.stop().await.unwrap();
-    let worked = worked.lock().unwrap();
+    database.end().await;
+    let worked = WORKED.lock().unwrap();
     assert_eq!(worked.len(), inserted.len());
     for id in &inserted {
         assert_eq!(worked.get(id), Some(&1), "job {id} is worked exactly once");

@@ -2,7 +2,7 @@
 
 use uniqueue_admin::{Backfill, BackfillReport, OnCollision};
 
-use super::{by_n, counts, no_claim_is_missing, numbered, plain, row};
+use super::{by_n, counts, no_claim_is_missing, numbered, plain};
 use support::prelude::*;
 
 #[support::test]
@@ -88,17 +88,16 @@ async fn the_oldest_job_claims_and_the_others_go_on_without(database: Database, 
     let report = Backfill::keys_of(client, "a", by_n().on_reentry(OnReentry::Discard)).batch(2).await.unwrap();
     assert_eq!(counts(&report), [9, 0, 3, 0, 0, 6, 0, 0, 0]);
     for (place, id) in ids.iter().enumerate() {
-        let found = row(&database, *id).await;
+        let found = database.row(*id).await;
         assert_eq!((found.state, found.claims), (JobState::Available, place < 3), "{place}");
         assert!(found.errors.is_empty() && found.unique_key.is_some());
     }
-    let discards = "SELECT count(*) FROM {schema}.job WHERE discard_on_reentry";
-    assert_eq!(database.number(discards).await, 9);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE discard_on_reentry").await, 9);
     // Run again it finds the claims as they are; when a holder is gone, the next job takes its claim.
     client.cancel(ids[0]).await.unwrap();
     let again = Backfill::keys_of(client, "a", by_n().on_reentry(OnReentry::Discard)).await.unwrap();
     assert_eq!(counts(&again), [8, 2, 1, 0, 0, 5, 0, 0, 0]);
-    assert!(row(&database, ids[3]).await.claims);
+    assert!(database.row(ids[3]).await.claims);
     no_claim_is_missing(&database).await;
 }
 
@@ -110,14 +109,14 @@ async fn cancelling_collisions_spares_what_runs_and_names_the_holder(database: D
     let report = Backfill::keys_of(client, "a", by_n()).on_collision(OnCollision::Cancel).await.unwrap();
     assert_eq!(counts(&report), [4, 0, 1, 0, 0, 3, 2, 0, 0]);
     assert!(!report.is_settled(), "one runs without the claim");
-    let running = row(&database, ids[1]).await;
+    let running = database.row(ids[1]).await;
     assert_eq!((running.state, running.claims), (JobState::Running, false));
     for id in [ids[2], ids[3]] {
-        let cancelled = row(&database, id).await;
+        let cancelled = database.row(id).await;
         assert_eq!((cancelled.state, cancelled.replaced_by), (JobState::Cancelled, Some(ids[0])));
         assert!(cancelled.errors.last().unwrap().error.contains(&ids[0].to_string()), "{:?}", cancelled.errors);
     }
-    assert!(row(&database, ids[0]).await.claims);
+    assert!(database.row(ids[0]).await.claims);
 }
 
 #[support::test]
@@ -131,16 +130,16 @@ async fn keys_that_jobs_carry_change_only_when_asked_and_what_was_given_up_stays
     client.release_claim(released.job.unique_key.as_deref().unwrap()).await.unwrap();
     let report = Backfill::keys_of(client, "a", by_n()).await.unwrap();
     assert_eq!(counts(&report), [4, 1, 0, 0, 3, 0, 0, 0, 0]);
-    assert_eq!(row(&database, own).await.unique_key.as_deref(), Some("own"));
+    assert_eq!(database.row(own).await.unique_key.as_deref(), Some("own"));
     let report = Backfill::keys_of(client, "a", by_n()).overwrite().await.unwrap();
     assert_eq!(counts(&report), [4, 1, 3, 0, 0, 0, 0, 0, 0]);
     for (id, n) in [(own, 1), (older, 2), (scoped, 3)] {
         let again = client.insert(numbered(n).unique(by_n())).await.unwrap();
         assert_eq!((again.duplicate, again.id()), (true, id));
-        assert_eq!(row(&database, id).await.unique_states, Some(UniqueScope::Active.states()));
+        assert_eq!(database.row(id).await.unique_states, Some(UniqueScope::Active.states()));
     }
     assert_eq!(client.holder("own").await.unwrap().map(|job| job.id), None);
-    assert!(!row(&database, released.id()).await.claims);
+    assert!(!database.row(released.id()).await.claims);
     let report = Backfill::keys_of(client, "a", by_n()).overwrite().await.unwrap();
     assert_eq!((report.unchanged, report.is_settled()), (4, true));
 }
@@ -158,9 +157,9 @@ async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one(database
     for report in [backfill().dry_run().await.unwrap(), backfill().await.unwrap()] {
         assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0], "{report:?}");
     }
-    let found = row(&database, live.id()).await;
+    let found = database.row(live.id()).await;
     assert_eq!((found.state, found.claims), (JobState::Available, true));
-    let dead = row(&database, dead.id()).await;
+    let dead = database.row(dead.id()).await;
     assert_eq!((dead.unique_key, dead.claims), (found.unique_key, false));
     assert_eq!(counts(&backfill().await.unwrap()), [2, 2, 0, 0, 0, 0, 0, 0, 0]);
 }
@@ -169,12 +168,11 @@ async fn a_dead_job_that_gave_its_claim_up_takes_no_key_from_a_live_one(database
 async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
     let ids = plain(&database, 2, 1).await;
     database.pass(Duration::from_secs(7_200)).await;
-    let hour = Duration::from_secs(3_600);
-    let report = Backfill::keys_of(client, "a", by_n().period(hour)).await.unwrap();
+    let report = Backfill::keys_of(client, "a", by_n().period(HOUR)).await.unwrap();
     assert_eq!(counts(&report), [2, 0, 0, 2, 0, 0, 0, 0, 0]);
-    let expired = row(&database, ids[0]).await;
-    assert_eq!(expired.unique_until, Some(expired.created_at + hour));
-    assert!(!client.insert(numbered(0).unique(by_n().period(hour))).await.unwrap().duplicate);
+    let expired = database.row(ids[0]).await;
+    assert_eq!(expired.unique_until, Some(expired.created_at + HOUR));
+    assert!(!client.insert(numbered(0).unique(by_n().period(HOUR))).await.unwrap().duplicate);
     // Until the start: a job that was started gave its claim up then.
     let started = client.insert(NewJob::new("s", &json!({"n": 1}))).await.unwrap().id();
     let waits = client.insert(NewJob::new("s", &json!({"n": 2}))).await.unwrap().id();
@@ -183,7 +181,7 @@ async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
         .await;
     let report = Backfill::keys_of(client, "s", by_n().until(Until::Start)).await.unwrap();
     assert_eq!(counts(&report), [2, 0, 1, 1, 0, 0, 0, 0, 0]);
-    assert!(row(&database, waits).await.claims && !row(&database, started).await.claims);
+    assert!(database.row(waits).await.claims && !database.row(started).await.claims);
     // In a state that claims nothing the key waits for the state.
     let runs = client.insert(NewJob::new("r", &json!({"n": 1}))).await.unwrap().id();
     database.set_state(runs, "running").await;
@@ -196,9 +194,8 @@ async fn a_claim_that_is_over_is_not_made(database: Database, client: &Client) {
 #[support::test]
 async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_job_has_its_own(database: Database) {
     let client = &database.client;
-    let hour = Duration::from_secs(3_600);
-    let windowed = || by_n().scope(UniqueScope::Completed).window(hour);
-    let later = OffsetDateTime::now_utc() + 5 * hour;
+    let windowed = || by_n().scope(UniqueScope::Completed).window(HOUR);
+    let later = OffsetDateTime::now_utc() + 5 * HOUR;
     let set = async |id: JobId, change: &str| {
         database.execute(&format!("UPDATE {{schema}}.job SET {change} WHERE id = '{id}'")).await;
     };
@@ -211,7 +208,7 @@ async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_jo
     database.set_state(moved.id(), "retryable").await;
     set(moved.id(), "attempt = 1, attempted_at = now()").await;
     // Its ttl counts from its insert, and it is put off before it was attempted.
-    let lasting = by_n().ttl(hour);
+    let lasting = by_n().ttl(HOUR);
     let put_off = client.insert(NewJob::new("b", &json!({"n": 3})).unique(lasting.clone())).await.unwrap();
     set(put_off.id(), "state = 'scheduled', scheduled_at = now() + interval '5 hours'").await;
     for report in [
@@ -220,10 +217,10 @@ async fn whichever_time_a_window_was_taken_from_the_key_stays_and_a_completed_jo
     ] {
         assert_eq!(counts(&report), [2, 2, 0, 0, 0, 0, 0, 0, 0], "{report:?}");
     }
-    assert_eq!(row(&database, snoozed.id()).await.unique_key, snoozed.job.unique_key);
+    assert_eq!(database.row(snoozed.id()).await.unique_key, snoozed.job.unique_key);
     assert_eq!(Backfill::keys_of(client, "b", lasting).await.unwrap().unchanged, 1);
     // Another length of time is still another.
-    assert_eq!(Backfill::keys_of(client, "b", by_n().ttl(2 * hour)).await.unwrap().other_key, 1);
+    assert_eq!(Backfill::keys_of(client, "b", by_n().ttl(2 * HOUR)).await.unwrap().other_key, 1);
     // Without a key: a job that was completed at once was due when it was scheduled.
     let completed = client.insert(numbered(4).scheduled_at(later)).await.unwrap().id();
     database.set_state(completed, "completed").await;

@@ -26,9 +26,9 @@ struct Crowd {
 async fn r1_r6_r11_hold_for_a_crowd_at_every_moment() {
     let mut random = Dice::new(seed(), 0);
     let database = Arc::new(Database::slow_to_see_deadlocks(40).await);
-    database.execute(GONE).await;
-    database.execute(LOG_GONE).await;
-    database.execute(WHEN_GONE).await;
+    database.execute("CREATE TABLE {schema}.gone (id uuid, finalized_at timestamptz)").await;
+    let note = "INSERT INTO {schema}.gone VALUES (OLD.id, OLD.finalized_at);";
+    database.trigger("AFTER DELETE", "true", note).await;
     let crowd = Crowd {
         moves: Moves::new(&database),
         database,
@@ -74,11 +74,7 @@ impl Crowd {
                 // Still usable, whatever the answer was.
                 sqlx::query("SELECT 1").execute(&mut *connection).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(random.index(15) as u64)).await;
-                if commits {
-                    connection.commit().await.unwrap();
-                } else {
-                    connection.rollback().await.unwrap();
-                }
+                support::end(connection, commits).await;
                 if commits { answers } else { Vec::new() }
             } else {
                 connection.rollback().await.unwrap();
@@ -282,15 +278,3 @@ fn new_job(random: &mut Dice) -> NewJob {
     }
     new.unique_key(key)
 }
-
-const GONE: &str = "CREATE TABLE {schema}.gone (id uuid, finalized_at timestamptz)";
-
-const LOG_GONE: &str = "
-CREATE FUNCTION {schema}.log_gone() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO {schema}.gone VALUES (OLD.id, OLD.finalized_at);
-    RETURN OLD;
-END $$";
-
-const WHEN_GONE: &str =
-    "CREATE TRIGGER when_gone AFTER DELETE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.log_gone()";

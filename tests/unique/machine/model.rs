@@ -94,8 +94,8 @@ impl Story<'_> {
             key = key.on_reentry(OnReentry::Discard);
         }
         match limit {
-            0 => key = key.period(Duration::from_secs(3600)),
-            1 => key = key.ttl(Duration::from_secs(3600)),
+            0 => key = key.period(HOUR),
+            1 => key = key.ttl(HOUR),
             _ => {}
         }
         let id = Uuid::now_v7();
@@ -104,7 +104,7 @@ impl Story<'_> {
         let mut new = job("task").id(id).queue(&queue).max_attempts(max_attempts as u16).unique_key(key);
         let state = random.of(&[JobState::Available, JobState::Scheduled, JobState::Pending]);
         match state {
-            JobState::Scheduled => new = new.scheduled_in(Duration::from_secs(3600)),
+            JobState::Scheduled => new = new.scheduled_in(HOUR),
             JobState::Pending => new = new.pending(),
             _ => {}
         }

@@ -31,27 +31,26 @@ async fn r4_reject_is_a_typed_error_that_names_the_holder_and_keeps_the_transact
 #[support::test]
 async fn r4_replace_except_schedule_keeps_a_time_that_has_come_and_that_of_a_pending_job(database: Database) {
     let client = &database.client;
-    let hour = Duration::from_secs(3600);
     let keep = |text: &str| key(text, OnConflict::ReplaceExceptSchedule);
     // By the promoter, and by an operator's retry or release.
-    let due = client.insert(job("a").scheduled_in(hour).unique_key(keep("due"))).await.unwrap();
-    database.pass(hour).await;
+    let due = client.insert(job("a").scheduled_in(HOUR).unique_key(keep("due"))).await.unwrap();
+    database.pass(HOUR).await;
     database.execute("UPDATE {schema}.job SET state = 'available' WHERE scheduled_at <= now()").await;
-    let hurried = client.insert(job("a").scheduled_in(hour).unique_key(keep("hurried"))).await.unwrap();
+    let hurried = client.insert(job("a").scheduled_in(HOUR).unique_key(keep("hurried"))).await.unwrap();
     assert_eq!(client.reschedule([hurried.id()], OffsetDateTime::now_utc()).await.unwrap().len(), 1);
     let released = client.insert(job("a").pending().unique_key(keep("released"))).await.unwrap();
     assert_eq!(client.release([released.id()]).await.unwrap().len(), 1);
     for text in ["due", "hurried", "released"] {
         let holder = client.holder(text).await.unwrap().unwrap();
         assert_eq!(holder.state, JobState::Available, "{text}");
-        let new = client.insert(job("a").scheduled_in(hour).unique_key(keep(text))).await.unwrap();
+        let new = client.insert(job("a").scheduled_in(HOUR).unique_key(keep(text))).await.unwrap();
         assert_eq!(new.replaced, Some(holder.id), "{text}");
         assert_eq!((new.job.scheduled_at, new.job.state), (holder.scheduled_at, JobState::Available), "{text}");
     }
     assert_eq!(client.job(due.id()).await.unwrap().unwrap().state, JobState::Cancelled);
 
     let pending = client.insert(job("a").pending().unique_key(keep("pending"))).await.unwrap();
-    let then = OffsetDateTime::now_utc() + 24 * hour;
+    let then = OffsetDateTime::now_utc() + 24 * HOUR;
     client.reschedule([pending.id()], then).await.unwrap();
     let holder = client.holder("pending").await.unwrap().unwrap();
     assert_eq!(holder.state, JobState::Pending);
@@ -94,36 +93,31 @@ async fn r4_a_refused_replace_leaves_the_running_holder_unlocked(database: Datab
     let mut tx = database.pool().begin().await.unwrap();
     let refused = client.insert(job("a").unique_key(key("k", OnConflict::Replace))).tx(&mut tx).await;
     assert!(matches!(refused, Err(Error::Rejected(_))));
-    let unlocked = "SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS j";
-    assert_eq!(database.number(unlocked).await, 1);
+    assert_eq!(database.number("SELECT count(*) FROM (SELECT FROM {schema}.job FOR UPDATE SKIP LOCKED) AS j").await, 1);
     tx.rollback().await.unwrap();
 }
 
 #[support::test]
 async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count(database: Database, client: &Client) {
-    let (started, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (start, stop) = (Arc::clone(&started), Arc::clone(&stopped));
+    static STARTED: Notify = Notify::const_new();
+    static STOPPED: Notify = Notify::const_new();
     // The first run goes on until it is told to stop, and completes all the same.
-    let work = move |task: RunningJob<Task>| {
-        let (start, stop) = (Arc::clone(&start), Arc::clone(&stop));
-        async move {
-            if task.args.n == 1 {
-                start.notify_one();
-                task.stopped().await;
-                stop.notify_one();
-            }
-            Ok::<_, BoxError>(())
+    let work = async |task: RunningJob<Task>| {
+        if task.args.n == 1 {
+            STARTED.notify_one();
+            task.stopped().await;
+            STOPPED.notify_one();
         }
     };
     let runner = quick(client).worker(work).start().await.unwrap();
     let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt));
     let old = client.insert(preempting(1)).await.unwrap();
-    tokio::time::timeout(WAIT, started.notified()).await.unwrap();
+    timeout(WAIT, STARTED.notified()).await.unwrap();
     let new = client.insert(preempting(2)).await.unwrap();
     assert!(!new.duplicate);
     assert_eq!(new.replaced, Some(old.id()));
     // Its runner hears of it by a notification, and not at its next heartbeat.
-    tokio::time::timeout(WAIT, stopped.notified()).await.unwrap();
+    timeout(WAIT, STOPPED.notified()).await.unwrap();
     let new = client.wait(new.id()).timeout(WAIT).await.unwrap();
     assert_eq!(new.job().unwrap().state, JobState::Completed);
     runner.stop().await.unwrap();
@@ -134,33 +128,27 @@ async fn r14_preempt_cancels_a_running_holder_whose_result_does_not_count(databa
 
 #[support::test]
 async fn r14_preempt_waits_for_an_open_complete_in_and_then_inserts(database: Database, client: &Client) {
-    let (completing, commit) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let (is_open, may_commit) = (Arc::clone(&completing), Arc::clone(&commit));
-    let work = move |task: RunningJob<Task>| {
-        let (is_open, may_commit) = (Arc::clone(&is_open), Arc::clone(&may_commit));
-        async move {
-            let mut tx = task.client().pool().begin().await?;
-            task.complete_in(&mut tx).await?;
-            is_open.notify_one();
-            may_commit.notified().await;
-            tx.commit().await?;
-            Ok::<_, BoxError>(())
-        }
+    static GATE: Gate = Gate::closed();
+    let work = async |task: RunningJob<Task>| {
+        let mut tx = task.client().pool().begin().await?;
+        task.complete_in(&mut tx).await?;
+        GATE.pass().await;
+        tx.commit().await?;
+        Ok::<_, BoxError>(())
     };
-    let runner = quick(client).worker(work).start().await.unwrap();
+    database.start(quick(client).worker(work)).await;
     let preempting = |n| uniqueue::NewJob::from(Task { n }).unique_key(key("k", OnConflict::Preempt)).pending();
     let old = client.insert(preempting(1)).await.unwrap();
     client.release(old.id()).await.unwrap();
-    tokio::time::timeout(WAIT, completing.notified()).await.unwrap();
+    GATE.begun(1).await;
     let bounded = client.insert(preempting(2)).max_wait(Duration::from_millis(20)).await;
     assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
     let waiting = inserting(client, preempting(3));
     database.until_inserts_wait(1).await;
-    commit.notify_one();
+    GATE.open(1);
     let new = timeout(WAIT, waiting).await.unwrap().unwrap().unwrap();
     assert!(!new.duplicate && new.replaced.is_none(), "the holder completed, and claims no more");
     assert_eq!(client.wait(old.id()).timeout(WAIT).await.unwrap().job().unwrap().state, JobState::Completed);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

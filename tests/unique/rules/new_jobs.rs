@@ -29,17 +29,14 @@ async fn r3_a_batch_of_duplicates_writes_nothing_and_leaves_the_callers_lock_tim
 #[support::test(with_connections(3))]
 async fn r10_an_insert_in_a_transaction_takes_one_statement_but_where_a_claim_is_over(database: Database) {
     let client = &database.client;
-    let hour = Duration::from_secs(3600);
-    let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(hour))).await.unwrap();
-    database.pass(hour).await;
+    let old = client.insert(job("a").unique_key(UniqueKey::raw("old").period(HOUR))).await.unwrap();
+    database.pass(HOUR).await;
     client.insert(unique("held")).await.unwrap();
     let mut tx = database.pool().begin().await.unwrap();
     let (new, statements) = counting_statements(client.insert(unique("x")).tx(&mut tx).into_future()).await;
     assert_eq!((new.unwrap().duplicate, statements), (false, 1));
     // A transaction that changes the holder does not hold it up.
-    let mut changing = database.pool().begin().await.unwrap();
-    let change = database.sql("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'held'");
-    sqlx::query(change).execute(&mut *changing).await.unwrap();
+    let changing = database.begin("UPDATE {schema}.job SET progress = '{}' WHERE unique_key = 'held'").await;
     let inserting = timeout(WAIT, client.insert(unique("held")).tx(&mut tx).into_future());
     let (met, statements) = counting_statements(inserting).await;
     let met = met.expect("an answer at once").unwrap();

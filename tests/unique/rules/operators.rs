@@ -56,7 +56,7 @@ async fn r6_an_operators_retry_of_a_finished_job_whose_key_is_taken_goes_on_with
 async fn r6_an_operators_retry_of_a_waiting_job_under_discard_says_why_it_was_discarded(database: Database) {
     let client = &database.client;
     let key = || UniqueKey::raw("k").states([JobState::Available]).on_reentry(OnReentry::Discard);
-    let waits = client.insert(job("a").scheduled_in(Duration::from_secs(60)).unique_key(key())).await.unwrap();
+    let waits = client.insert(job("a").scheduled_in(MINUTE).unique_key(key())).await.unwrap();
     client.insert(job("a").unique_key(key())).await.unwrap();
     client.retry([waits.id()]).await.unwrap();
     let row = client.job(waits.id()).await.unwrap().unwrap();

@@ -24,14 +24,14 @@ async fn r13_a_holder_that_is_overdue_gives_up_its_claim_to_the_newcomer(databas
     // A job that waits for its release is due at no time.
     database.execute("DELETE FROM {schema}.job").await;
     client.insert(updating("a").pending()).await.unwrap();
-    database.pass(Duration::from_secs(60)).await;
+    database.pass(MINUTE).await;
     assert!(client.insert(updating("a")).await.unwrap().updated);
 }
 
 #[support::test]
 async fn r13_a_holder_past_the_longest_delay_gives_up_its_claim(database: Database, client: &Client) {
     let pushing = || {
-        let key = UniqueKey::raw("k").update(Update::latest().push(Duration::from_secs(60)));
+        let key = UniqueKey::raw("k").update(Update::latest().push(MINUTE));
         NewJob::new("a", &json!({"n": 1})).unique_key(key)
     };
     // Its own policy pushes nothing.

@@ -6,16 +6,6 @@ fn key(text: &str) -> UniqueKey {
     UniqueKey::raw(text).scope(UniqueScope::Active)
 }
 
-/// Waits until a session waits for a lock held by `blocker`.
-async fn until_blocked(database: &Database, blocker: i32) {
-    let waiting = format!("SELECT count(*) FROM pg_stat_activity WHERE {blocker} = ANY (pg_blocking_pids(pid))");
-    eventually!(database.number(&waiting).await > 0, "no session waits");
-}
-
-async fn pid(connection: &mut sqlx::PgConnection) -> i32 {
-    sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()
-}
-
 #[tokio::test]
 async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits_and_inserts_if_it_rolls_back() {
     for commit in [true, false] {
@@ -23,8 +13,7 @@ async fn r9_an_insert_waits_for_a_rival_and_is_a_duplicate_if_it_commits_and_ins
         let mut rival = database.pool().begin().await.unwrap();
         let held = database.client.insert(job("rival").unique_key(key("k"))).tx(&mut rival).await.unwrap();
         let waiting = inserting(&database.client, job("a").unique_key(key("k")));
-        let blocker = pid(&mut rival).await;
-        until_blocked(&database, blocker).await;
+        database.until_inserts_wait(1).await;
         if commit {
             rival.commit().await.unwrap();
         } else {
@@ -66,13 +55,11 @@ async fn r7_an_insert_waits_for_a_locked_holder_whose_claim_is_over_and_a_caller
     for locking in [lock, complete] {
         let database = Database::new().await;
         let client = &database.client;
-        let minute = Duration::from_secs(60);
-        let unique = || job("a").unique_key(key("k").period(minute));
+        let unique = || job("a").unique_key(key("k").period(MINUTE));
         let old = client.insert(unique()).await.unwrap().id();
         database.set_state(old, "running").await;
-        database.pass(minute).await;
-        let mut locker = database.pool().begin().await.unwrap();
-        sqlx::query(database.sql(locking)).execute(&mut *locker).await.unwrap();
+        database.pass(MINUTE).await;
+        let locker = database.begin(locking).await;
 
         // Bounded, in Rust and in SQL.
         let limit = Duration::from_millis(50);
@@ -95,20 +82,14 @@ async fn r7_an_insert_waits_for_a_locked_holder_whose_claim_is_over_and_a_caller
                 "insert_jobs(jsonb_build_array(jsonb_build_object('kind', 'a', 'unique_policy', {policy}::jsonb)), '50 ms')"
             ),
         ] {
-            let error = sqlx::query(database.sql(&format!("SELECT * FROM {{schema}}.{call}")))
-                .execute(database.pool())
-                .await
-                .unwrap_err();
-            let error = error.as_database_error().unwrap();
-            assert_eq!(error.code().as_deref(), Some("55P03"), "{error}");
             let said = "another open transaction holds the unique key or locks its holder: waited 50 ms";
-            assert_eq!(error.message(), said);
+            let refused = database.refused(&format!("SELECT * FROM {{schema}}.{call}")).await;
+            assert_eq!(refused, ("55P03".to_owned(), said.to_owned()));
         }
 
         // Unbounded it waits, and goes in when the lock is gone.
-        let blocker = pid(&mut locker).await;
         let waiting = inserting(client, unique());
-        until_blocked(&database, blocker).await;
+        database.until_inserts_wait(1).await;
         // Nor do other inserts wait for that one.
         assert!(!client.insert(job("a").unique_key(key("other"))).await.unwrap().duplicate);
         locker.commit().await.unwrap();
@@ -136,9 +117,9 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
                 let scope = if on_conflict == OnConflict::RunAgain { UniqueScope::Queued } else { UniqueScope::Active };
                 let unique = || job("a").unique_key(key(&text).scope(scope).on_conflict(on_conflict));
                 if way == "expired" {
-                    let old = key(&text).period(Duration::from_secs(60));
+                    let old = key(&text).period(MINUTE);
                     client.insert(job("old").unique_key(old)).await.unwrap();
-                    database.pass(Duration::from_secs(60)).await;
+                    database.pass(MINUTE).await;
                 }
                 let mut tx = begin().await;
                 client.insert(job("a").unique_key(key(&text))).await.unwrap();
@@ -174,20 +155,13 @@ async fn r9_a_conflict_newer_than_the_snapshot_is_retryable() {
     }
 }
 
-/// A client whose connections begin transactions at this level, as after `ALTER ROLE … SET
-/// default_transaction_isolation`.
-async fn client_at(database: &Database, level: &str) -> Client {
-    let options: PgConnectOptions = database.url.parse().unwrap();
-    let options = options.options([("default_transaction_isolation", level)]);
-    let pool = PgPoolOptions::new().max_connections(16).connect_with(options).await.unwrap();
-    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
-}
-
 #[tokio::test]
 async fn r9_the_client_s_own_transactions_surface_no_conflict_at_any_default_level() {
     for level in ["repeatable read", "serializable"] {
         let database = Database::new().await;
-        let client = client_at(&database, level).await;
+        // As after `ALTER ROLE … SET default_transaction_isolation`.
+        let client =
+            database.client_with(16, |options| options.options([("default_transaction_isolation", level)])).await;
         let old = database.client.insert_many((0..20).map(|n| job("a").unique_key(UniqueKey::raw(format!("k{n}")))));
         let old: Vec<_> = old.await.unwrap().iter().map(|inserted| inserted.id()).collect();
         let key = |n: usize, on_conflict| {

@@ -29,11 +29,7 @@ async fn r12_a_covered_holder_starts_after_the_commit(database: Database, client
         // Another caller is not held up, and neither is a duplicate that only looks.
         let other = client.insert(covering(OnConflict::RunAgain)).await.unwrap();
         assert!(other.covered && client.insert(covering(OnConflict::Ignore)).await.unwrap().duplicate);
-        if commits {
-            tx.commit().await.unwrap();
-        } else {
-            tx.rollback().await.unwrap();
-        }
+        support::end(tx, commits).await;
         assert_eq!(database.number(FREE).await, 1);
     }
 }
@@ -44,9 +40,7 @@ async fn r12_r13_a_holder_that_starts_meanwhile_is_neither_covered_nor_changed(d
         database.execute("DELETE FROM {schema}.job").await;
         let holder = client.insert(covering(on_conflict)).await.unwrap();
         database.execute(YOUNG).await;
-        let mut fetch = database.pool().begin().await.unwrap();
-        let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()";
-        sqlx::query(database.sql(start)).execute(&mut *fetch).await.unwrap();
+        let fetch = database.begin("UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid()").await;
         let bounded = client.insert(covering(on_conflict)).max_wait(Duration::from_millis(20)).await;
         assert!(matches!(bounded, Err(Error::Busy { .. })), "{bounded:?}");
         let waiting = inserting(client, covering(on_conflict));
@@ -161,7 +155,7 @@ async fn r12_overlapping_callers_do_not_keep_a_due_holder_from_its_run(database:
 #[support::test]
 async fn r12_a_backlog_does_not_make_jobs_out_of_covered_inserts(database: Database, client: &Client) {
     client.insert(covering(OnConflict::RunAgain)).await.unwrap();
-    database.pass(Duration::from_secs(60)).await;
+    database.pass(MINUTE).await;
     for _ in 0..3 {
         let mut tx = database.pool().begin().await.unwrap();
         assert!(client.insert(covering(OnConflict::RunAgain)).tx(&mut tx).await.unwrap().covered);

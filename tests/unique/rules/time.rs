@@ -6,8 +6,6 @@ use std::process::{Command, Stdio};
 
 use support::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 #[support::test]
 async fn r7_an_expiry_counts_inside_a_long_transaction_too(database: Database, client: &Client) {
     let key = || UniqueKey::raw("k").scope(UniqueScope::Active).period(MINUTE);

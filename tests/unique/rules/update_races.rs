@@ -24,17 +24,11 @@ async fn append(is_worked: bool) {
     let writers = soak(8, 16);
     let each = soak(15, 100);
     let database = Database::with_connections(writers as u32).await;
-    let worked = Arc::new(Mutex::new(Vec::new()));
-    let runner = if is_worked {
-        let worked = Arc::clone(&worked);
-        let work = move |job: RunningJob<Items>| {
-            worked.lock().unwrap().extend(job.args.items);
-            std::future::ready(())
-        };
-        Some(quick(&database.client).worker(work).start().await.unwrap())
-    } else {
-        None
-    };
+    static WORKED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    if is_worked {
+        let work = async |job: RunningJob<Items>| WORKED.lock().unwrap().extend(job.args.items);
+        database.start(quick(&database.client).worker(work)).await;
+    }
     let write = |writer| {
         let client = database.client.clone();
         async move {
@@ -61,12 +55,12 @@ async fn append(is_worked: bool) {
     }
     items.sort_unstable();
     assert_eq!(items, (0..writers * each).collect::<Vec<_>>());
-    if let Some(runner) = runner {
+    if is_worked {
         database.until("SELECT count(*) FROM {schema}.job WHERE state <> 'completed'", 0).await;
-        runner.stop().await.unwrap();
-        let mut worked = std::mem::take(&mut *worked.lock().unwrap());
+        database.end().await;
+        let mut worked = WORKED.lock().unwrap();
         worked.sort_unstable();
-        assert_eq!(worked, items, "each item was worked once");
+        assert_eq!(*worked, items, "each item was worked once");
     }
 }
 
@@ -92,7 +86,7 @@ async fn r13_a_debounced_job_runs_within_max_delay_under_events_that_never_end(d
 #[support::test]
 async fn r13_a_runner_starts_a_debounced_job_within_max_delay_under_events_that_never_end(database: Database) {
     let client = &database.client;
-    let runner = quick(client).worker(|_: RunningJob<Items>| std::future::ready(())).start().await.unwrap();
+    database.start(quick(client).worker(|_: RunningJob<Items>| std::future::ready(()))).await;
     let max_delay = Duration::from_millis(1_500);
     let event = json!({"items": [1]});
     let event = || updating(&event, Update::latest().push(max_delay)).scheduled_in(Duration::from_millis(700));
@@ -108,11 +102,10 @@ async fn r13_a_runner_starts_a_debounced_job_within_max_delay_under_events_that_
     let waited = started - first.created_at;
     assert!(waited >= max_delay && waited < max_delay + soak(1, 3) * Duration::from_secs(1), "it waited for {waited}");
     assert!(starts <= 1, "an event after the start is the next job");
-    runner.stop().await.unwrap();
 }
 
 const DELAY: Duration = Duration::from_secs(1_800);
-const LONGEST: Duration = Duration::from_secs(3_600);
+const LONGEST: Duration = HOUR;
 
 fn debounced() -> UniquePolicy {
     UniquePolicy::new().scope(UniqueScope::Queued).update(Update::latest().debounce(DELAY, LONGEST))
@@ -155,7 +148,7 @@ async fn r13_sql_and_its_bulk_function_debounce_like_rust(database: Database) {
         database.execute("DELETE FROM {schema}.job").await;
         assert_eq!(database.text(insert).await, "inserted");
         let first = only(&database).await;
-        assert!(delay(&first).abs_diff(DELAY) < Duration::from_secs(60), "{:?}", delay(&first));
+        assert!(delay(&first).abs_diff(DELAY) < MINUTE, "{:?}", delay(&first));
         assert_eq!(first.state.as_str(), "scheduled");
         assert!(!database.text(&explained).await.is_empty());
         assert_eq!(database.text(insert).await, "updated");

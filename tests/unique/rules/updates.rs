@@ -2,8 +2,6 @@
 
 use support::prelude::*;
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// A job of one key, while it waits.
 pub(super) fn updating(args: &Value, update: Update) -> NewJob {
     NewJob::new("a", args).unique_key(UniqueKey::raw("k").update(update))

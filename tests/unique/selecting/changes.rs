@@ -4,10 +4,7 @@ use support::prelude::*;
 
 /// Locks a job until the transaction ends.
 async fn lock(database: &Database, id: JobId, how: &str) -> sqlx::Transaction<'static, sqlx::Postgres> {
-    let mut open = database.pool().begin().await.unwrap();
-    let lock = database.sql(&format!("SELECT id FROM {{schema}}.job WHERE id = $1 {how}"));
-    sqlx::query(lock).bind(id.as_uuid()).execute(&mut *open).await.unwrap();
-    open
+    database.begin(&format!("SELECT id FROM {{schema}}.job WHERE id = '{id}' {how}")).await
 }
 
 #[support::test]
@@ -80,8 +77,7 @@ async fn a_change_can_have_another_time_limit_than_its_connections(database: Dat
     let client = impatient(&database).await;
     client.insert_many((0..3).map(|n| job(if n == 1 { "slow" } else { "a" }))).await.unwrap();
     // Each look at the slow job takes longer than a statement of the pool may.
-    let slow = "ALTER TABLE {schema}.job RENAME TO job_rows";
-    database.execute(slow).await;
+    database.execute("ALTER TABLE {schema}.job RENAME TO job_rows").await;
     let slow = "CREATE VIEW {schema}.job AS SELECT * FROM {schema}.job_rows
         WHERE CASE WHEN kind = 'slow' THEN pg_sleep(0.4) IS NOT NULL ELSE true END";
     database.execute(slow).await;
@@ -102,9 +98,7 @@ async fn a_change_can_have_another_time_limit_than_its_connections(database: Dat
 
 /// A client whose statements may take 0.2 s.
 async fn impatient(database: &Database) -> Client {
-    let options = Client::connect_options(&database.url).unwrap().options([("statement_timeout", "200ms")]);
-    let pool = PgPoolOptions::new().max_connections(2).connect_with(options).await.unwrap();
-    Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool)
+    database.client_with(2, |options| options.options([("statement_timeout", "200ms")])).await
 }
 
 #[support::test]
@@ -112,7 +106,7 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone(database: Da
     let client = database.client.clone();
     let mut ids = Vec::new();
     for _ in 0..6 {
-        let id = client.insert(job("a").scheduled_in(Duration::from_secs(60))).await.unwrap().id();
+        let id = client.insert(job("a").scheduled_in(MINUTE)).await.unwrap().id();
         database.set_state(id, "retryable").await;
         ids.push(id);
     }
@@ -120,10 +114,8 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone(database: Da
     let past = OffsetDateTime::UNIX_EPOCH;
     for (n, id) in ids.into_iter().enumerate() {
         // A worker's fetch that has not committed yet.
-        let mut open = database.pool().begin().await.unwrap();
-        let start = database
-            .sql("UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid() WHERE state = 'retryable'");
-        sqlx::query(start).execute(&mut *open).await.unwrap();
+        let start = "UPDATE {schema}.job SET state = 'running', worker = gen_random_uuid() WHERE state = 'retryable'";
+        let open = database.begin(start).await;
         let client = client.clone();
         let changing = tokio::spawn(async move {
             match n {

@@ -18,7 +18,7 @@ async fn a_filter_means_the_jobs_for_which_everything_holds(database: Database, 
     let keyed = insert(job("c").unique_key(UniqueKey::raw("it's"))).await;
     let args = insert(NewJob::new("d", &json!({"tenant": 7, "tags": ["x", "y"], "deep": {"a": 1, "b": 2}}))).await;
     let meta = insert(job("e").meta("trace", "abc").group("it's 1")).await;
-    let later = insert(job("f").scheduled_in(Duration::from_secs(3600)).group("it's 12")).await;
+    let later = insert(job("f").scheduled_in(HOUR).group("it's 12")).await;
     let failed = insert(job("g")).await;
     database.set_state(failed, "discarded").await;
     database
@@ -29,7 +29,6 @@ async fn a_filter_means_the_jobs_for_which_everything_holds(database: Database, 
     let all = [plain, queued, kind, keyed, args, meta, later, failed];
     let new = JobFilter::new;
     let now = OffsetDateTime::now_utc();
-    let minute = Duration::from_secs(60);
     for (filter, meant) in [
         (JobFilter::all(), all.to_vec()),
         (new().states(JobState::Scheduled), vec![later]),
@@ -57,19 +56,19 @@ async fn a_filter_means_the_jobs_for_which_everything_holds(database: Database, 
         (new().meta(json!({"trace": "abc"})), vec![meta]),
         (new().attempts_at_least(4), vec![failed]),
         (new().attempts_at_least(5), vec![]),
-        (new().created_after(now - minute), all.to_vec()),
-        (new().created_before(now - minute), vec![]),
-        (new().scheduled_after(now + minute), vec![later]),
-        (new().scheduled_before(now - minute), vec![]),
-        (new().attempted_before(now + minute), vec![failed]),
-        (new().attempted_before(now + minute).attempted_after(now), vec![]),
+        (new().created_after(now - MINUTE), all.to_vec()),
+        (new().created_before(now - MINUTE), vec![]),
+        (new().scheduled_after(now + MINUTE), vec![later]),
+        (new().scheduled_before(now - MINUTE), vec![]),
+        (new().attempted_before(now + MINUTE), vec![failed]),
+        (new().attempted_before(now + MINUTE).attempted_after(now), vec![]),
         (new().ids([queued, kind]), vec![queued, kind]),
         (new().ids([queued, kind]).priority(3), vec![queued]),
         (new().ids([] as [JobId; 0]), vec![]),
         (new().id_at_least(later), vec![later, failed]),
-        (new().id_at_least(JobId::first_at(now + minute)), vec![]),
-        (new().finalized_after(now - minute), vec![failed]),
-        (new().finalized_before(now + minute), vec![failed]),
+        (new().id_at_least(JobId::first_at(now + MINUTE)), vec![]),
+        (new().finalized_after(now - MINUTE), vec![failed]),
+        (new().finalized_before(now + MINUTE), vec![failed]),
         (new().kind("'; DROP TABLE job; --"), vec![]),
         (new().queue("\" OR true --").unique_key("' OR ''='"), vec![]),
     ] {

@@ -94,8 +94,7 @@ async fn updates_at_once_share_statements_and_each_gets_its_own_answer(database:
     let error = answers.pop().unwrap().unwrap_err().to_string();
     assert!(error.contains("update needs objects"), "{error}");
     assert!(answers.into_iter().all(|answer| answer.unwrap().updated));
-    let items = "SELECT sum(jsonb_array_length(args -> 'n')) FROM {schema}.job";
-    assert_eq!(database.number(items).await, 120);
+    assert_eq!(database.number("SELECT sum(jsonb_array_length(args -> 'n')) FROM {schema}.job").await, 120);
 }
 
 #[support::test]
@@ -121,9 +120,7 @@ async fn nobody_waits_for_the_key_of_another(database: Database, client: &Client
     let mut waiting = Vec::new();
     for n in 1..=3 {
         waiting.push(inserting(client, keyed("held")));
-        let blocked = "SELECT count(*) FROM pg_stat_activity
-            WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        eventually!(database.number(blocked).await >= n, "no insert waits for the rival");
+        database.until_inserts_wait(n).await;
     }
     let others = (0..10).map(|n| keyed(&n.to_string())).chain([job("plain")]).collect();
     assert!(at_once(client, others).await.into_iter().all(|answer| !answer.unwrap().duplicate));
@@ -141,7 +138,6 @@ async fn r11_those_who_meet_somebody_are_told_whom_whatever_shares_their_stateme
     database: Database,
     client: &Client,
 ) {
-    let hour = Duration::from_secs(3600);
     let mut holders = Vec::new();
     for key in ["held", "kept", "run"] {
         holders.push(client.insert(keyed(key)).await.unwrap().id());
@@ -149,9 +145,9 @@ async fn r11_those_who_meet_somebody_are_told_whom_whatever_shares_their_stateme
     let refusing = || job("a").unique_key(UniqueKey::raw("kept").on_conflict(OnConflict::Reject));
     let when_running = || job("a").unique_key(UniqueKey::raw("run").states(JobState::Running));
     for round in 0..4 {
-        let lasts_an_hour = || job("a").unique_key(UniqueKey::raw(format!("old {round}")).period(hour));
+        let lasts_an_hour = || job("a").unique_key(UniqueKey::raw(format!("old {round}")).period(HOUR));
         let old = client.insert(lasts_an_hour()).await.unwrap().id();
-        database.pass(hour).await;
+        database.pass(HOUR).await;
         // Where the index decides by itself, and where one in the batch keeps it from that.
         let over = if round < 2 { keyed(&format!("old {round}")) } else { lasts_an_hour() };
         let (free, plain) = (keyed(&format!("free {round}")), job("plain"));
@@ -159,7 +155,7 @@ async fn r11_those_who_meet_somebody_are_told_whom_whatever_shares_their_stateme
         let twin = || keyed(&format!("twin {round}"));
         match round {
             1 => jobs.push(when_running()),
-            3 => jobs.extend([keyed(&format!("later {round}")).scheduled_in(hour), twin(), twin()]),
+            3 => jobs.extend([keyed(&format!("later {round}")).scheduled_in(HOUR), twin(), twin()]),
             _ => {}
         }
         let mut answers = at_once(client, jobs).await;

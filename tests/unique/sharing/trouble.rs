@@ -70,14 +70,8 @@ async fn one_connection_is_enough_and_is_shared_with_others(database: Database) 
 
 #[support::test(with_connections(2))]
 async fn without_a_connection_every_caller_is_told(database: Database) {
-    let options = database.pool().connect_options();
-    let pool = sqlx::postgres::PgPoolOptions::new()
-        .max_connections(1)
-        .acquire_timeout(Duration::from_millis(500))
-        .connect_with((*options).clone())
-        .await
-        .unwrap();
-    let client = Client::builder().schema(database.schema.parse().unwrap()).pool(pool);
+    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(Duration::from_millis(500));
+    let client = database.client_over(pool.connect(&database.url).await.unwrap());
     let _taken = client.pool().acquire().await.unwrap();
     for answer in at_once(&client, (0..5).map(|_| job("a")).collect()).await {
         assert!(matches!(answer, Err(Error::Database(sqlx::Error::PoolTimedOut))), "{answer:?}");
@@ -87,10 +81,9 @@ async fn without_a_connection_every_caller_is_told(database: Database) {
 #[support::test]
 async fn a_statement_that_is_never_answered_holds_up_nobody_else(database: Database) {
     let proxy = Proxy::before(&database.url).await;
-    let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
+    let client = database.builder().connect(&proxy.url()).await.unwrap();
     // On its way for certain: it waits for a lock in the database.
-    let mut lock = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("LOCK TABLE {schema}.job IN SHARE MODE")).execute(&mut *lock).await.unwrap();
+    let lock = database.begin("LOCK TABLE {schema}.job IN SHARE MODE").await;
     let unanswered = inserting(&client, job("a"));
     database.until_waits_for("job").await;
     proxy.freeze();
@@ -103,7 +96,7 @@ async fn a_statement_that_is_never_answered_holds_up_nobody_else(database: Datab
 #[support::test]
 async fn idle_connections_that_went_silent_hold_up_an_insert_for_two_seconds_at_most(database: Database) {
     let proxy = Proxy::before(&database.url).await;
-    let client = Client::builder().schema(database.client.schema().clone()).connect(&proxy.url()).await.unwrap();
+    let client = database.builder().connect(&proxy.url()).await.unwrap();
     let opened: Vec<_> = [client.pool().acquire().await.unwrap(), client.pool().acquire().await.unwrap()].into();
     drop(opened);
     client.insert(job("a")).await.unwrap();

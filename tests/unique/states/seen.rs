@@ -1,6 +1,5 @@
 //! The effects of transitions, in the words of the page's table.
 
-use super::HOUR;
 use support::prelude::*;
 
 /// What a transition did to one job.

@@ -55,7 +55,7 @@ async fn r10_equal_keys_do_not_fold_onto_a_job_that_does_not_claim(database: Dat
     assert!(answers.iter().all(|answer| !answer.duplicate));
     // A scheduled leader with a mask of available only does not claim either.
     let only_available = || job("a").unique_key(UniqueKey::raw("k2").states([JobState::Available]));
-    let later = only_available().scheduled_in(Duration::from_secs(60));
+    let later = only_available().scheduled_in(MINUTE);
     let answers = database.client.insert_many([later, only_available(), only_available()]).await.unwrap();
     let duplicates: Vec<_> = answers.iter().map(|answer| answer.duplicate).collect();
     assert_eq!(duplicates, [false, false, true]);

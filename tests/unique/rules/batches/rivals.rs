@@ -18,9 +18,9 @@ async fn r10_a_batch_is_worked_in_its_own_order_however_its_keys_are_taken() {
         let database = Database::new().await;
         let client = &database.client;
         // A claim that has expired: one is enough for every key of the batch to be taken by itself.
-        let stale = UniqueKey::raw("stale").scope(UniqueScope::Active).period(Duration::from_secs(60));
+        let stale = UniqueKey::raw("stale").scope(UniqueScope::Active).period(MINUTE);
         client.insert(job("b").pending().unique_key(stale)).await.unwrap();
-        database.pass(Duration::from_secs(60)).await;
+        database.pass(MINUTE).await;
         let batch = texts.map(|text| match text {
             "plain" => job("a"),
             text => unique(text, on_conflict),
@@ -65,8 +65,7 @@ async fn r10_claims_of_a_batch_that_waited_begin_when_they_are_made(database: Da
 async fn r10_a_claim_that_waited_for_its_holder_begins_when_it_is_made(database: Database, client: &Client) {
     let period = Duration::from_millis(600);
     client.insert(unique("b", OnConflict::Ignore)).await.unwrap();
-    let mut locker = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql("SELECT FROM {schema}.job FOR UPDATE")).execute(&mut *locker).await.unwrap();
+    let locker = database.begin("SELECT FROM {schema}.job FOR UPDATE").await;
     let give_up = async {
         tokio::time::sleep(period + Duration::from_millis(200)).await;
         locker.rollback().await.unwrap();
