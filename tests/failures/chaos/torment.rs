@@ -179,4 +179,4 @@ impl Tormentor {
 const JOB_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// How long after the torment everything must be done: leases and retries run out meanwhile.
-pub const CALM: Duration = Duration::from_secs(60);
+pub const CALM: Duration = MINUTE;

@@ -36,8 +36,7 @@ impl Cell {
     async fn new() -> Self {
         let database = Database::with_connections(3).await;
         let proxy = Proxy::before(&database.url).await;
-        let pool = PgPoolOptions::new().max_connections(3).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
-        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let client = database.client_at(&proxy.url(), 3).await;
         Self { database, proxy, client, runs: Arc::default() }
     }
 

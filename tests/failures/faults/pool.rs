@@ -35,7 +35,7 @@ async fn a_worker_whose_query_is_struck_fails_or_times_out_and_its_slot_works_on
 #[support::test]
 async fn idle_connections_of_a_pool_that_went_silent_hold_up_a_call_for_two_seconds_each(cell: Cell) {
     // The application's own pool, and a client's.
-    let own = Client::builder().schema(cell.database.client.schema().clone()).connect(&cell.proxy.url()).await.unwrap();
+    let own = cell.database.builder().connect(&cell.proxy.url()).await.unwrap();
     for client in [&cell.client, &own] {
         let opened = [client.pool().acquire().await.unwrap(), client.pool().acquire().await.unwrap()];
         drop(opened);
@@ -53,8 +53,7 @@ async fn idle_connections_of_a_pool_that_went_silent_hold_up_a_call_for_two_seco
 
 #[support::test]
 async fn an_insert_that_its_caller_gives_up_gives_its_connection_back(cell: Cell) {
-    let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(WAIT).connect(&cell.proxy.url()).await.unwrap();
-    let client = Client::builder().schema(cell.database.client.schema().clone()).pool(pool);
+    let client = cell.database.client_at(&cell.proxy.url(), 1).await;
     let strike = cell.proxy.strike("INSERT INTO", Fault::Frozen);
     let inserting = tokio::spawn({
         let client = client.clone();
@@ -86,20 +85,18 @@ async fn the_look_up_of_a_start_ends_within_ten_seconds_whatever_strikes_it() {
 #[tokio::test]
 async fn the_beginning_of_a_migration_ends_within_its_lock_timeout_and_ten_seconds_whatever_strikes_it() {
     each(|fault| async move {
-        let lock_timeout = Duration::from_secs(1);
         let database = Database::unmigrated(3).await;
         let proxy = Proxy::before(&database.url).await;
-        let pool = PgPoolOptions::new().max_connections(3).acquire_timeout(WAIT).connect(&proxy.url()).await.unwrap();
-        let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
+        let client = database.client_at(&proxy.url(), 3).await;
         let strike = proxy.strike("BEGIN ISOLATION LEVEL READ COMMITTED", fault);
         let began = Instant::now();
-        let migrated = client.migration().lock_timeout(lock_timeout).into_future();
+        let migrated = client.migration().lock_timeout(SECOND).into_future();
         let migrated = timeout(3 * WAIT, migrated).await.expect("an answer");
         let took = began.elapsed();
         struck(strike).await;
         assert_eq!(migrated.is_ok(), fault == Fault::Slow, "{fault:?}: {migrated:?}");
         // A slow connection has many answers to give.
-        let limit = lock_timeout + Duration::from_secs(10) + LEASE / 2;
+        let limit = SECOND + Duration::from_secs(10) + LEASE / 2;
         assert!(took < limit || fault == Fault::Slow, "{fault:?}: {took:?}");
         client.migrate().await.unwrap();
         client.check_schema().await.unwrap();

@@ -30,8 +30,7 @@ async fn drop_schema(database: &Database) {
 
 /// Migrates as another process does, which has no connection in common with the test's client.
 async fn migrate(database: &Database) {
-    let schema = database.client.schema().clone();
-    Client::builder().schema(schema).pool(database.another_pool(2).await).migrate().await.unwrap();
+    database.client_over(database.another_pool(2).await).migrate().await.unwrap();
 }
 
 fn runner(database: &Database) -> Runner {
@@ -49,14 +48,11 @@ async fn a_runner_goes_on_when_its_schema_is_made_anew(database: Database) {
     drop_schema(&database).await;
     migrate(&database).await;
     works_again(&database).await;
-    let began = Instant::now();
     // The heartbeat has entered the runner again, and maintenance goes on.
-    while database.number("SELECT count(*) FROM {schema}.runner WHERE leased_until > now()").await == 0 {
-        assert!(began.elapsed() < WAIT, "the runner is not entered");
-    }
+    database.until("SELECT least(count(*), 1) FROM {schema}.runner WHERE leased_until > now()", 1).await;
     assert_ne!(runner.id(), id);
     let later = database.client.insert(Task { n: 2 }).scheduled_in(Duration::from_millis(300)).await.unwrap().id();
-    eventually!(database.client.job(later).await.unwrap().unwrap().state == JobState::Completed, "not promoted");
+    database.until_state(later, JobState::Completed).await;
     runner.stop().await.unwrap();
 }
 
@@ -64,10 +60,9 @@ async fn a_runner_goes_on_when_its_schema_is_made_anew(database: Database) {
 async fn a_runner_waits_for_its_schema_longer_than_a_lease(database: Database) {
     let runner = runner(&database).start().await.unwrap();
     works_again(&database).await;
-    let id = runner.id();
     drop_schema(&database).await;
     // Lost is lost also where nobody could take it.
-    eventually!(runner_is_lost(&runner, id), "the lease goes on without a schema");
+    eventually!(!runner.health().is_alive(), "the lease goes on without a schema");
     migrate(&database).await;
     works_again(&database).await;
     runner.stop().await.unwrap();
@@ -77,19 +72,13 @@ async fn a_runner_waits_for_its_schema_longer_than_a_lease(database: Database) {
 async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault(database: Database) {
     // The first session that inserts a job is refused each time. The number of a sequence outlives the rollback.
     database.execute("CREATE SEQUENCE {schema}.refused").await;
-    let create = "CREATE FUNCTION {schema}._refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            IF NOT (SELECT is_called FROM {schema}.refused) THEN
-                PERFORM setval('{schema}.refused', pg_backend_pid());
-            END IF;
-            IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
-                RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
-            END IF;
-            RETURN NEW;
-        END $$";
-    database.execute(create).await;
-    let create = "CREATE TRIGGER refuse BEFORE INSERT ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}._refuse()";
-    database.execute(create).await;
+    let refuse = "IF NOT (SELECT is_called FROM {schema}.refused) THEN
+            PERFORM setval('{schema}.refused', pg_backend_pid());
+        END IF;
+        IF (SELECT last_value FROM {schema}.refused) = pg_backend_pid() THEN
+            RAISE EXCEPTION USING ERRCODE = '42704', MESSAGE = 'told to fail';
+        END IF;";
+    database.trigger("BEFORE INSERT", "true", refuse).await;
     let every = PeriodicJob::every("a", Duration::from_secs(1), Task { n: 1 });
     database.client.define_periodic(every).await.unwrap();
     database.start(runner(&database)).await;
@@ -97,13 +86,9 @@ async fn a_periodic_job_runs_over_a_new_connection_where_its_session_is_at_fault
     assert_eq!(database.number("SELECT count(*) FROM {schema}.refused WHERE is_called").await, 1);
 }
 
-fn runner_is_lost(runner: &uniqueue::RunnerHandle, _: uuid::Uuid) -> bool {
-    !runner.health().is_alive()
-}
-
 /// A client with one connection, which remembers its statements.
 async fn single(database: &Database) -> Client {
-    Client::builder().schema(database.client.schema().clone()).pool(database.another_pool(1).await)
+    database.client_over(database.another_pool(1).await)
 }
 
 async fn backend(client: &Client) -> i32 {

@@ -67,7 +67,7 @@ async fn the_heartbeat_and_the_listener_survive_every_fault_of_their_connection(
     each(|fault| async move {
         let cell = Cell::new().await;
         // Only a notification leads to a job in time.
-        let runner = cell.runner().poll_interval(Duration::from_secs(3_600)).start().await.unwrap();
+        let runner = cell.runner().poll_interval(HOUR).start().await.unwrap();
         let id = runner.id();
         struck(cell.proxy.strike(HEARTBEAT, fault)).await;
         let began = Instant::now();
