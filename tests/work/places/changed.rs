@@ -3,24 +3,13 @@
 use uniqueue::PlaceState;
 
 use super::refused::problems;
-use super::{map, open, ready};
+use super::{map, open, ready, works};
 use support::by_url::{database, execute};
 use support::prelude::*;
 
 fn build(client: Client) -> Runner {
     let runner = Runner::new(client).queue("default", 2).worker(at_once);
     runner.lease(Duration::from_secs(3)).poll_interval(Duration::from_millis(50))
-}
-
-/// Waits until a place accepts a job and works it.
-async fn works(places: &Places, name: &str) {
-    let client = places.at(name).unwrap();
-    let inserted = eventually!(let inserted = client.insert(Task { n: 1 }).await; inserted.is_ok(), "{inserted:?}");
-    let id = inserted.unwrap().id();
-    eventually!(
-        let job = client.job(id).await.ok().flatten();
-        job.as_ref().is_some_and(|job| job.state == JobState::Completed), "{job:?}"
-    );
 }
 
 /// Ends the sessions of a role but this one.

@@ -118,7 +118,7 @@ async fn a_bulk_insert_is_all_or_nothing_in_each_place_and_says_which() {
         }
     }
     // One place rejects its part, and the other places insert their parts.
-    let policy = || UniquePolicy::new().by_args().on_conflict(uniqueue::OnConflict::Reject);
+    let policy = || UniquePolicy::new().by_args().on_conflict(OnConflict::Reject);
     let jobs = (59..90).map(|n| NewJob::from(ByKey { n }).unique(policy()));
     let answers = places.insert_many(jobs).await.unwrap();
     let rejected: Vec<_> = answers.iter().filter(|answer| answer.inserted.is_err()).collect();
@@ -142,10 +142,8 @@ async fn a_place_that_is_down_fails_alone() {
         match answer.inserted {
             Ok(inserted) => assert_eq!(inserted.len(), answer.inputs.len()),
             Err(error) => {
-                assert!(
-                    error.is_retryable() && matches!(&error, Error::PlaceDown { place, .. } if place.as_str() == "c")
-                );
-                assert!(error.to_string().starts_with("place c is down: "), "{error}");
+                assert!(matches!(&error, Error::PlaceDown { place, .. } if place.as_str() == "c"), "{error}");
+                assert!(error.is_retryable() && error.to_string().starts_with("place c is down: "), "{error}");
             }
         }
     }
@@ -188,7 +186,7 @@ async fn a_child_belongs_to_the_place_of_its_parent() {
 async fn a_key_that_two_hashed_places_claim_is_found() {
     let places = ready(map(&["named", "a", "b"], &["a", "b"]).await).await;
     let insert = async |place: &str, key: &str| {
-        let job = NewJob::new("by.hand", &json!({})).unique_key(uniqueue::UniqueKey::raw(key));
+        let job = NewJob::new("by.hand", &json!({})).unique_key(UniqueKey::raw(key));
         places.at(place).unwrap().insert(job).await.unwrap();
     };
     for (place, key) in [("a", "one"), ("b", "two"), ("named", "one"), ("named", "two")] {
@@ -203,10 +201,8 @@ async fn a_key_that_two_hashed_places_claim_is_found() {
 }
 
 /// How many jobs each place has.
-async fn counts(places: &uniqueue::Places) -> BTreeMap<String, usize> {
-    let ask = |client: uniqueue::Client| async move {
-        Ok(client.count_jobs(uniqueue::JobFilter::all(), 10_000).await?.counted())
-    };
+async fn counts(places: &Places) -> BTreeMap<String, usize> {
+    let ask = |client: Client| async move { Ok(client.count_jobs(JobFilter::all(), 10_000).await?.counted()) };
     let answers = places.ask(ask).await.into_iter();
     answers.map(|(place, count)| (place.to_string(), usize::try_from(count.unwrap()).unwrap())).collect()
 }

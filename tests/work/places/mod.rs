@@ -38,6 +38,18 @@ fn open(map: PlaceMap) -> Places {
     Places::with(map, Client::builder().max_connections(4).connect_timeout(Duration::from_secs(2)))
 }
 
+/// Waits until a place accepts a job and works it.
+async fn works(places: &Places, name: &str) {
+    let client = places.at(name).unwrap();
+    let inserted =
+        eventually!(let inserted = client.insert(Task { n: 1 }).await; inserted.is_ok(), "{name}: {inserted:?}");
+    let id = inserted.unwrap().id();
+    eventually!(
+        let job = client.job(id).await.ok().flatten();
+        job.as_ref().is_some_and(|job| job.state == JobState::Completed), "{name}: {job:?}"
+    );
+}
+
 /// A place that is not there.
 fn nowhere(name: &str) -> PlaceAddress {
     PlaceAddress::new(name, "postgres://user@127.0.0.1:1/none").unwrap()

@@ -2,7 +2,7 @@
 
 use sqlx::raw_sql;
 
-use super::{map, open, ready};
+use super::{map, open, ready, works};
 use support::by_url::execute;
 use support::prelude::*;
 
@@ -29,9 +29,7 @@ async fn a_client_with_another_map_is_refused() {
     );
     let error = reordered.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Id)).await.unwrap_err();
     assert!(matches!(error, Error::MapMismatch { .. }), "{error}");
-    let refused = Runner::new(reordered.at("a").unwrap().clone())
-        .queue("default", 1)
-        .worker(async |_: uniqueue::RunningJob<Task>| {});
+    let refused = Runner::new(reordered.at("a").unwrap().clone()).queue("default", 1).worker(at_once);
     assert!(matches!(refused.start().await, Err(Error::MapMismatch { .. })));
 
     // Two URLs are swapped.
@@ -99,8 +97,8 @@ async fn a_transaction_of_another_place_is_refused() {
     for refused in [
         a.insert_many([job("task")]).tx(&mut tx).await.map(|_| ()),
         a.insert(job("task")).actor("me").tx(&mut tx).await.map(|_| ()),
-        a.job(uniqueue::JobId::generate()).tx(&mut tx).await.map(|_| ()),
-        a.job(uniqueue::JobId::generate()).tx(&mut tx).timeout(support::WAIT).await.map(|_| ()),
+        a.job(JobId::generate()).tx(&mut tx).await.map(|_| ()),
+        a.job(JobId::generate()).tx(&mut tx).timeout(WAIT).await.map(|_| ()),
     ] {
         assert!(matches!(refused, Err(Error::WrongPlace { .. })));
     }
@@ -122,20 +120,12 @@ async fn a_runner_that_is_led_to_another_place_works_nothing_there() {
     let elsewhere = ready(map("b", wrong.url())).await;
     let places = ready(map("a", &proxy.url())).await;
     let build = |client| {
-        let runner = Runner::new(client).queue("default", 2).worker(async |_: uniqueue::RunningJob<Task>| {});
+        let runner = Runner::new(client).queue("default", 2).worker(at_once);
         runner.lease(Duration::from_secs(1)).poll_interval(Duration::from_millis(50))
     };
     let runner = places.runner(build).start().await.unwrap();
     let (a, b) = (places.at("a").unwrap(), elsewhere.at("b").unwrap());
-    let works = async || {
-        let id =
-            eventually!(let inserted = a.insert(Task { n: 1 }).await; inserted.is_ok(), "{inserted:?}").unwrap().id();
-        eventually!(
-            let job = a.job(id).await.ok().flatten();
-            job.as_ref().is_some_and(|job| job.state == uniqueue::JobState::Completed), "{job:?}"
-        );
-    };
-    works().await;
+    works(&places, "a").await;
     let waiting = b.insert(Task { n: 2 }).await.unwrap().id();
     let sessions = async || {
         let sessions = "SELECT sum(sessions)::bigint FROM pg_stat_database";
@@ -150,11 +140,11 @@ async fn a_runner_that_is_led_to_another_place_works_nothing_there() {
     let error =
         eventually!(let inserted = a.insert(Task { n: 3 }).await; inserted.is_err(), "{inserted:?}").unwrap_err();
     assert!(matches!(error, Error::MapMismatch { .. }) || error.is_retryable(), "{error}");
-    assert_eq!(b.job(waiting).await.unwrap().unwrap().state, uniqueue::JobState::Available);
+    assert_eq!(b.job(waiting).await.unwrap().unwrap().state, JobState::Available);
     assert!(Admin::new(b).runners().await.unwrap().is_empty());
     // It comes back by itself.
     proxy.lead_to(right.url());
-    works().await;
+    works(&places, "a").await;
     runner.stop().await.unwrap();
     right.stop().await.unwrap();
     wrong.stop().await.unwrap();
@@ -178,7 +168,7 @@ async fn a_connection_to_another_place_is_not_used_though_a_later_one_was_right(
     let id = a.insert(job("task")).await.unwrap().id();
     assert!(a.job(id).await.unwrap().is_some());
     let b = elsewhere.at("b").unwrap();
-    assert_eq!(b.count_jobs(uniqueue::JobFilter::all(), 10).await.unwrap().counted(), 0);
+    assert_eq!(b.count_jobs(JobFilter::all(), 10).await.unwrap().counted(), 0);
     drop(right_one);
     right.stop().await.unwrap();
     wrong.stop().await.unwrap();
@@ -192,7 +182,7 @@ async fn a_connection_is_asked_again_if_it_was_opened_before_the_last_notice() {
     let a = places.at("a").unwrap();
     let url = places.map().place("a").unwrap().url();
     let rename = async |name: &str| execute(url, &format!("UPDATE uniqueue.place SET name = '{name}'")).await;
-    let asked = async || a.job(uniqueue::JobId::generate()).await;
+    let asked = async || a.job(JobId::generate()).await;
     let old = a.pool().acquire().await.unwrap();
     rename("other").await;
     // The pool notices with a new connection.
@@ -223,12 +213,12 @@ async fn a_connection_is_asked_again_if_it_was_opened_before_the_last_notice() {
 async fn a_key_that_the_clock_decides_does_not_decide_the_place() {
     let places = ready(map(&["a", "b"], &["a", "b"]).await).await;
     let windowed = || {
-        let policy = UniquePolicy::new().by_args().window(std::time::Duration::from_secs(3_600));
+        let policy = UniquePolicy::new().by_args().window(HOUR);
         NewJob::from(Task { n: 1 }).unique(policy).place(PlaceBy::UniqueKey)
     };
     let error = places.insert(windowed()).await.unwrap_err().to_string();
     assert!(error.starts_with("invalid place: a policy with a window makes another key"), "{error}");
-    let at = time::macros::datetime!(2030-01-01 10:30 UTC);
+    let at = datetime!(2030-01-01 10:30 UTC);
     assert!(!places.insert(windowed().scheduled_at(at)).await.unwrap().1.duplicate);
     assert!(places.insert(windowed().scheduled_at(at)).await.unwrap().1.duplicate);
     let none = places.insert(NewJob::from(Task { n: 1 }).place(PlaceBy::Group)).await.unwrap_err().to_string();
@@ -258,6 +248,6 @@ async fn a_transaction_that_will_be_prepared_switches_notifications_off() {
         let commit = sqlx::AssertSqlSafe(format!("COMMIT PREPARED '{name}'"));
         raw_sql(commit).execute(client.pool()).await.unwrap();
     }
-    assert_eq!(client.count_jobs(uniqueue::JobFilter::all(), 10).await.unwrap().counted(), 2);
+    assert_eq!(client.count_jobs(JobFilter::all(), 10).await.unwrap().counted(), 2);
     server.stop().await.unwrap();
 }

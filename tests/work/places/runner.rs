@@ -28,35 +28,33 @@ pub(super) async fn until_worked(places: &Places) {
 }
 
 /// The jobs that run, by place.
-#[derive(Default)]
 struct Running {
     now: BTreeMap<String, usize>,
     most: usize,
 }
 
+static RUNNING: Mutex<Running> = Mutex::new(Running { now: BTreeMap::new(), most: 0 });
+static GATE: Semaphore = Semaphore::const_new(0);
+
 /// A runner whose jobs wait for a permit each.
-fn held(running: &Arc<Mutex<Running>>, gate: &Arc<Semaphore>) -> impl Fn(Client) -> Runner + Send + Sync + 'static {
-    let (running, gate) = (Arc::clone(running), Arc::clone(gate));
-    move |client| {
-        let place = client.place().unwrap().to_string();
-        let (running, gate) = (Arc::clone(&running), Arc::clone(&gate));
-        let work = move |_: RunningJob<Task>| {
-            let (running, gate, place) = (Arc::clone(&running), Arc::clone(&gate), place.clone());
-            async move {
-                let note = |by: isize| {
-                    let mut running = running.lock().unwrap();
-                    let now = running.now.entry(place.clone()).or_default();
-                    *now = now.checked_add_signed(by).unwrap();
-                    let all = running.now.values().sum();
-                    running.most = running.most.max(all);
-                };
-                note(1);
-                gate.acquire().await.unwrap().forget();
-                note(-1);
-            }
-        };
-        Runner::new(client).queue("default", 10).worker(work)
-    }
+fn held(client: Client) -> Runner {
+    let place = client.place().unwrap().to_string();
+    let work = move |_: RunningJob<Task>| {
+        let place = place.clone();
+        async move {
+            let note = |by: isize| {
+                let mut running = RUNNING.lock().unwrap();
+                let now = running.now.entry(place.clone()).or_default();
+                *now = now.checked_add_signed(by).unwrap();
+                let all = running.now.values().sum();
+                running.most = running.most.max(all);
+            };
+            note(1);
+            GATE.acquire().await.unwrap().forget();
+            note(-1);
+        }
+    };
+    Runner::new(client).queue("default", 10).worker(work)
 }
 
 #[tokio::test]
@@ -64,9 +62,8 @@ async fn one_deep_place_and_seven_shallow_ones_share_slots_of_which_each_has_one
     let shallow = ["b", "c", "d", "e", "f", "g", "h"];
     let places = in_one_database(&["deep", "b", "c", "d", "e", "f", "g", "h"]).await;
     insert(places.at("deep").unwrap(), 40).await;
-    let (running, gate) = (Arc::<Mutex<Running>>::default(), Arc::new(Semaphore::new(0)));
-    let handle = places.runner(held(&running, &gate)).slots(11).start().await.unwrap();
-    let count = |place: &str| running.lock().unwrap().now.get(place).copied().unwrap_or_default();
+    let handle = places.runner(held).slots(11).start().await.unwrap();
+    let count = |place: &str| RUNNING.lock().unwrap().now.get(place).copied().unwrap_or_default();
     // Three are borrowed, and one is its own.
     eventually!(let now = count("deep"); now == 4, "{now}");
     // The shallow places start at once, in their own slots.
@@ -78,13 +75,13 @@ async fn one_deep_place_and_seven_shallow_ones_share_slots_of_which_each_has_one
     assert_eq!(count("deep"), 4);
     // As jobs of the deep place end, another place gets its part. One that is late for a slot gets a later one.
     let ended = || {
-        gate.add_permits(1);
+        GATE.add_permits(1);
         count("b")
     };
     eventually!(let now = ended(); now >= 2, "{now}");
-    gate.add_permits(100);
+    GATE.add_permits(100);
     until_worked(&places).await;
-    assert_eq!(running.lock().unwrap().most, 11);
+    assert_eq!(RUNNING.lock().unwrap().most, 11);
     handle.stop().await.unwrap();
 }
 
@@ -149,7 +146,7 @@ async fn a_start_waits_for_a_place_that_does_not_answer_for_seconds_only() {
 async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
     let places = in_one_database(&["a", "b", "c"]).await;
     let build = |client: Client| {
-        let hourly = |name| PeriodicJob::every(name, Duration::from_secs(3_600), Task { n: 1 });
+        let hourly = |name| PeriodicJob::every(name, HOUR, Task { n: 1 });
         quick(client).periodic(hourly("one")).periodic(hourly("two")).periodic(hourly("three"))
     };
     let handle = places.runner(build).start().await.unwrap();
@@ -175,7 +172,7 @@ async fn a_periodic_job_is_defined_in_the_place_of_its_name() {
 #[tokio::test]
 async fn one_connection_listens_for_all_places_of_a_database() {
     let places = in_one_database(&["a", "b", "c"]).await;
-    let rare = |client: Client| quick(client).poll_interval(Duration::from_secs(3_600));
+    let rare = |client: Client| quick(client).poll_interval(HOUR);
     let handle = places.runner(rare).start().await.unwrap();
     let url = places.map().places().next().unwrap().url().to_owned();
     let mut connection = PgConnection::connect(&url).await.unwrap();
