@@ -2,15 +2,12 @@
 
 use support::prelude::*;
 
-async fn insert(database: &Database, jobs: u32) -> Vec<uniqueue::JobId> {
-    let inserted =
-        database.client.insert_many((0..jobs).map(|n| NewJob::from(Task { n }).max_attempts(2))).await.unwrap();
-    inserted.iter().map(uniqueue::Inserted::id).collect()
+async fn insert(database: &Database, jobs: u32) -> Vec<JobId> {
+    let jobs = (0..jobs).map(|n| NewJob::from(Task { n }).max_attempts(2));
+    database.client.insert_many(jobs).await.unwrap().iter().map(Inserted::id).collect()
 }
-
 fn slots(database: &Database, slots: usize) -> Runner {
-    let runner =
-        Runner::new(database.client.clone()).queue("default", slots).promote_interval(Duration::from_millis(20));
+    let runner = database.runner().queue("default", slots).promote_interval(Duration::from_millis(20));
     runner.retry_policy(RetryPolicy::fixed(MINUTE))
 }
 
@@ -38,9 +35,8 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Dat
         std::future::ready(jobs.iter().map(result).collect::<Vec<_>>())
     };
     let size = batches_of(10, Duration::from_millis(50));
-    let runner = slots(&database, 40).batch_worker(work, size).start().await.unwrap();
+    database.start(slots(&database, 40).batch_worker(work, size)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('available', 'running')", 0).await;
-    runner.stop().await.unwrap();
     let sizes = SIZES.lock().unwrap().clone();
     assert!(sizes.iter().sum::<usize>() == 25 && sizes.iter().all(|size| *size <= 10), "{sizes:?}");
     assert!(sizes.contains(&10), "{sizes:?}");
@@ -54,15 +50,14 @@ async fn a_batch_has_at_most_its_size_and_each_job_its_own_outcome(database: Dat
 #[support::test]
 async fn a_batch_that_is_full_does_not_wait_and_one_that_is_not_waits_for_its_time(database: Database) {
     insert(&database, 10).await;
-    let runner = slots(&database, 10).batch_worker(async |_: Vec<RunningJob<Task>>| {}, batches_of(10, MINUTE));
-    let runner = runner.start().await.unwrap();
+    let runner = |wait| slots(&database, 10).batch_worker(async |_: Vec<RunningJob<Task>>| {}, batches_of(10, wait));
+    database.start(runner(MINUTE)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
-    runner.stop().await.unwrap();
+    database.end().await;
     insert(&database, 3).await;
     let wait = Duration::from_millis(300);
-    let size = batches_of(10, wait);
     let began = Instant::now();
-    database.start(slots(&database, 10).batch_worker(async |_: Vec<RunningJob<Task>>| {}, size)).await;
+    database.start(runner(wait)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 13).await;
     assert!(began.elapsed() >= wait, "{:?}", began.elapsed());
 }
@@ -181,9 +176,8 @@ async fn a_suspect_is_worked_alone(database: Database) {
         std::future::ready(())
     };
     let size = batches_of(6, Duration::from_millis(100));
-    let runner = slots(&database, 12).batch_worker(work, size).start().await.unwrap();
+    database.start(slots(&database, 12).batch_worker(work, size)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 6).await;
-    runner.stop().await.unwrap();
     assert!(WAS_ALONE.load(Ordering::Relaxed));
 }
 
@@ -202,9 +196,8 @@ async fn a_batch_takes_as_many_places_of_a_limit_and_a_group_as_it_has_jobs(data
         std::future::ready(())
     };
     let size = batches_of(10, Duration::from_millis(30));
-    let runner = slots(&database, 20).batch_worker(work, size).start().await.unwrap();
+    database.start(slots(&database, 20).batch_worker(work, size)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 30).await;
-    runner.stop().await.unwrap();
     assert!(MOST.load(Ordering::Relaxed) <= 3);
 }
 
@@ -224,13 +217,11 @@ async fn nothing_is_lost_where_jobs_of_batches_fail_hang_panic_and_are_cancelled
     let options =
         WorkerOptions::new().timeout(Duration::from_millis(500)).retry_policy(RetryPolicy::fixed(Duration::ZERO));
     let options = options.batch_size(8).batch_wait(Duration::from_millis(5));
-    let runner = quick(&database.client).stop_grace(Duration::ZERO).batch_worker(work, options);
-    let runner = runner.start().await.unwrap();
+    database.start(quick(&database.client).stop_grace(Duration::ZERO).batch_worker(work, options)).await;
     for some in ids.chunks(40) {
         database.client.cancel([some[7]]).await.unwrap();
     }
     database.until("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL", 0).await;
-    runner.stop().await.unwrap();
     assert_eq!(count(&database, "state = 'discarded' AND (attempt <> 2 OR jsonb_array_length(errors) <> 2)").await, 0);
     assert_eq!(count(&database, "state = 'completed' AND attempt <> jsonb_array_length(errors) + 1").await, 0);
 }

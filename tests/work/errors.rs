@@ -21,10 +21,10 @@ impl std::error::Error for CardError {}
 async fn worked<W: uniqueue::Worker<Task>>(database: &Database, jobs: u32, worker: W) -> Vec<JobRow> {
     let inserted =
         database.client.insert_many((0..jobs).map(|n| NewJob::from(Task { n }).max_attempts(5))).await.unwrap();
-    let runner = quick(&database.client).retry_policy(uniqueue::RetryPolicy::fixed(60 * SECOND)).worker(worker);
-    let runner = runner.start().await.unwrap();
+    let runner = quick(&database.client).retry_policy(RetryPolicy::fixed(60 * SECOND)).worker(worker);
+    database.start(runner).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('available', 'running')", 0).await;
-    runner.stop().await.unwrap();
+    database.end().await;
     let mut rows = Vec::new();
     for one in inserted {
         rows.push(database.client.job(one.id()).await.unwrap().unwrap());
@@ -83,18 +83,17 @@ async fn errors_of_uniqueue_s_own_have_a_code(database: Database, client: &Clien
     };
     let panics = client.insert(Task { n: 0 }).await.unwrap().id();
     let hangs = client.insert(Task { n: 1 }).await.unwrap().id();
-    let runner = quick(client).retry_policy(uniqueue::RetryPolicy::fixed(60 * SECOND)).stop_grace(Duration::ZERO);
-    let options = uniqueue::WorkerOptions::new().timeout(SECOND / 10);
-    let runner = runner.worker_with(worker, options).start().await.unwrap();
+    let runner = quick(client).retry_policy(RetryPolicy::fixed(60 * SECOND)).stop_grace(Duration::ZERO);
+    let options = WorkerOptions::new().timeout(SECOND / 10);
+    database.start(runner.worker_with(worker, options)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'retryable'", 3).await;
-    runner.stop().await.unwrap();
     for (id, code) in [(bad, "invalid_args"), (panics, "panicked"), (hangs, "timed_out")] {
-        let row = client.job(id).await.unwrap().unwrap();
+        let row = database.row(id).await;
         assert_eq!(last(&row).code.as_deref(), Some(code), "{row:?}");
     }
-    let text = &client.job(bad).await.unwrap().unwrap().errors[0].error;
+    let text = &database.row(bad).await.errors[0].error;
     assert!(text.contains("invalid args of \"task\""), "{text}");
-    let text = &client.job(panics).await.unwrap().unwrap().errors[0].error;
+    let text = &database.row(panics).await.errors[0].error;
     assert!(text.contains("oh no") && text.contains("errors.rs"), "{text}");
 }
 
@@ -116,13 +115,13 @@ async fn a_remote_worker_says_the_same_of_its_errors(database: Database) {
     let (id, state, _) =
         fail(&database, r#"'{"code": "card", "type": "CardError", "retryable": true, "details": [1]}'"#).await;
     assert_eq!(state, "retryable");
-    let row = database.client.job(id).await.unwrap().unwrap();
+    let row = database.row(id).await;
     let AttemptError { code, error_type, retryable, details, error, .. } = last(&row).clone();
     assert_eq!((code.as_deref(), error_type.as_deref(), retryable), (Some("card"), Some("CardError"), Some(true)));
     assert_eq!((details, error.as_str()), (Some(json!([1])), "no luck"));
     let (id, state, _) = fail(&database, r#"'{"code": "hopeless", "retryable": false}'"#).await;
     assert_eq!(state, "discarded");
-    assert_eq!(last(&database.client.job(id).await.unwrap().unwrap()).retryable, Some(false));
+    assert_eq!(last(&database.row(id).await).retryable, Some(false));
     assert_eq!(fail(&database, "NULL").await.1, "retryable");
     for (details, problem) in [
         ("'[]'", "must be an object: []"),
@@ -152,13 +151,8 @@ async fn jobs_are_found_and_counted_by_the_code_of_their_last_error(database: Da
     assert_eq!(found.iter().map(|job| job.state).collect::<Vec<_>>(), [JobState::Discarded; 3]);
     assert_eq!(client.jobs(JobFilter::new().error_code("c")).await.unwrap().len(), 0);
     assert_eq!(client.count_jobs(JobFilter::new().error_code("a"), 10).await.unwrap().to_string(), "2");
-    let counted: Vec<_> = Admin::new(client)
-        .failing_codes()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|one| (one.code, one.retryable, one.discarded))
-        .collect();
+    let counted = Admin::new(client).failing_codes().await.unwrap().into_iter();
+    let counted: Vec<_> = counted.map(|one| (one.code, one.retryable, one.discarded)).collect();
     assert_eq!(counted, [(Some("b".to_owned()), 0, 3), (Some("a".to_owned()), 2, 0), (None, 1, 0)]);
     let seen = "SELECT string_agg(concat_ws(' ', kind, code, retryable, discarded, last_error), '; ') FROM {schema}.failing_code";
     assert_eq!(database.text(seen).await, "task b 0 3 no; task a 2 0 no; task 1 0 no");

@@ -48,31 +48,25 @@ async fn a_minute_counts_what_happened_by_kind_and_queue(database: Database, cli
     // The failing grade failed twice and was discarded, the discarded one counts as failed as well.
     assert_eq!(numbers(&all), [6, 2, 3, 3, 2]);
     assert_eq!((all.wait.count(), all.run.count()), (6, 6));
-    let graded = Admin::new(client).history(HOUR).kind("grade").await.unwrap().total();
+    let admin = Admin::new(client);
+    let graded = admin.history(HOUR).kind("grade").await.unwrap().total();
     assert_eq!(numbers(&graded), [5, 0, 3, 3, 2]);
-    assert_eq!(
-        numbers(&Admin::new(client).history(HOUR).kind("grade").queue("other").await.unwrap().total()),
-        [1, 0, 1, 0, 0]
-    );
-    assert_eq!(
-        numbers(&Admin::new(client).history(48 * HOUR).step(HOUR).queue("other").await.unwrap().total()),
-        [1, 0, 1, 0, 0]
-    );
-    let kinds = Admin::new(client).history_by_kind(HOUR, 10).await.unwrap();
+    let elsewhere = admin.history(HOUR).kind("grade").queue("other").await.unwrap().total();
+    assert_eq!(numbers(&elsewhere), [1, 0, 1, 0, 0]);
+    let elsewhere = admin.history(48 * HOUR).step(HOUR).queue("other").await.unwrap().total();
+    assert_eq!(numbers(&elsewhere), [1, 0, 1, 0, 0]);
+    let kinds = admin.history_by_kind(HOUR, 10).await.unwrap();
     assert_eq!(kinds.iter().map(|of| of.kind.as_str()).collect::<Vec<_>>(), ["grade", "plain"], "failing kinds first");
     assert_eq!(numbers(&kinds[1].counts), [1, 2, 0, 0, 0]);
     // Minutes, hours and days tell the same.
     for since in [24 * HOUR, 7 * 24 * HOUR] {
-        assert_eq!(Admin::new(client).history_by_kind(since, 10).await.unwrap(), kinds);
-        assert_eq!(
-            Admin::new(client).history_by_queue(since).await.unwrap(),
-            Admin::new(client).history_by_queue(HOUR).await.unwrap()
-        );
+        assert_eq!(admin.history_by_kind(since, 10).await.unwrap(), kinds);
+        assert_eq!(admin.history_by_queue(since).await.unwrap(), admin.history_by_queue(HOUR).await.unwrap());
     }
-    let queues = Admin::new(client).history_by_queue(24 * HOUR).await.unwrap();
+    let queues = admin.history_by_queue(24 * HOUR).await.unwrap();
     assert_eq!(queues.iter().map(|of| of.queue.as_str()).collect::<Vec<_>>(), ["default", "other"]);
     assert_eq!(numbers(&queues[0].counts), [5, 2, 2, 3, 2]);
-    assert_eq!(Admin::new(client).history_totals().await.unwrap(), queues);
+    assert_eq!(admin.history_totals().await.unwrap(), queues);
     let in_sql = database
         .number("SELECT sum(completed)::bigint FROM {schema}.kind_history WHERE span = 'minute' AND run_p99 > 0")
         .await;
@@ -81,9 +75,7 @@ async fn a_minute_counts_what_happened_by_kind_and_queue(database: Database, cli
 
 #[support::test]
 async fn counts_are_written_by_themselves_and_only_where_there_are_any(database: Database) {
-    let schema = SchemaName::new(&database.schema).unwrap();
-    let client = Client::builder().schema(schema).history_interval(Duration::from_secs(1));
-    let client = client.pool(database.pool().clone());
+    let client = database.builder().history_interval(SECOND).pool(database.pool().clone());
     client.insert(Task { n: 1 }).await.unwrap();
     eventually!(total(&client).await.inserted == 1, "never written");
     let written = "SELECT batch FROM {schema}.history_writer";
@@ -98,8 +90,7 @@ async fn counts_are_written_by_themselves_and_only_where_there_are_any(database:
 #[support::test]
 async fn a_batch_counts_once_though_its_answer_was_lost(database: Database) {
     let proxy = Proxy::before(&database.url).await;
-    let schema = SchemaName::new(&database.schema).unwrap();
-    let client = Client::builder().schema(schema).connect(&proxy.url()).await.unwrap();
+    let client = database.builder().connect(&proxy.url()).await.unwrap();
     client.insert(Task { n: 1 }).await.unwrap();
     let struck = proxy.strike("_write_history", Fault::Reset);
     client.write_history().await.unwrap_err();
@@ -126,9 +117,7 @@ async fn counts_are_kept_while_the_database_takes_none(database: Database) {
 
 #[support::test]
 async fn writers_of_the_same_rows_wait_for_each_other_and_lose_nothing(database: Database) {
-    let schema = SchemaName::new(&database.schema).unwrap();
-    let clients: Vec<_> =
-        (0..8).map(|_| Client::builder().schema(schema.clone()).pool(database.pool().clone())).collect();
+    let clients = [(); 8].map(|()| database.client_over(database.pool().clone()));
     for _ in 0..5 {
         let writes = clients.iter().cloned().map(|client| async move {
             client.insert_many(["c", "a", "b"].map(job)).await.unwrap();
@@ -165,10 +154,7 @@ async fn writers_of_several_days_do_not_deadlock(database: Database) {
 
 #[support::test]
 async fn inserts_in_sql_and_remote_workers_are_counted_when_they_commit(database: Database, client: &Client) {
-    let mut connection = client.pool().acquire().await.unwrap();
-    let mut transaction = connection.begin().await.unwrap();
-    sqlx::query(database.sql("SELECT {schema}.insert_job('rolled back')")).execute(&mut *transaction).await.unwrap();
-    transaction.rollback().await.unwrap();
+    database.begin("SELECT {schema}.insert_job('rolled back')").await.rollback().await.unwrap();
     database.execute("SELECT {schema}.insert_job('one', max_attempts => 1) FROM generate_series(1, 3)").await;
     database.execute(r#"SELECT FROM {schema}.insert_jobs('[{"kind": "two"}, {"kind": "two", "queue": "q"}]')"#).await;
     let duplicate = r#"SELECT {schema}.insert_job('three', queue => 'q', unique_policy => '{"key": "k"}')"#;
@@ -237,9 +223,9 @@ async fn an_insert_that_is_sent_again_with_its_id_counts_once(database: Database
 async fn a_job_that_was_due_before_all_time_waited_ten_years(database: Database) {
     let id = database.client.insert(Task { n: 1 }).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET scheduled_at = '-infinity'").await;
-    let runner = quick(&database.client).worker(at_once).start().await.unwrap();
+    database.start(quick(&database.client).worker(at_once)).await;
     database.client.wait(id).timeout(WAIT).await.unwrap();
-    runner.stop().await.unwrap();
+    database.end().await;
     assert_eq!(total(&database.client).await.wait.sum(), 10 * 365 * 24 * HOUR);
 }
 
@@ -249,10 +235,9 @@ async fn a_round_of_the_pruner_adds_all_counts_of_sql_to_the_history(database: D
         "INSERT INTO {schema}.history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
         SELECT now(), 1, 0, 0, 0, 'a', 'default', '{}', '{}' FROM generate_series(1, 25000)";
     database.execute(insert).await;
-    let worker = at_once;
-    let runner = quick(&database.client).prune_interval(24 * HOUR).worker(worker).start().await.unwrap();
+    database.start(quick(&database.client).prune_interval(DAY).worker(at_once)).await;
     database.until("SELECT count(*) FROM {schema}.history_tally", 0).await;
-    runner.stop().await.unwrap();
+    database.end().await;
     assert_eq!(total(&database.client).await.inserted, 25_000);
 }
 
@@ -319,10 +304,9 @@ async fn the_first_runner_of_a_new_version_marks_a_deploy(database: Database) {
     for runner in [old, new] {
         runner.stop().await.unwrap();
     }
-    let again = start("1.1").await.unwrap();
-    again.stop().await.unwrap();
-    let rollback = start("1.0").await.unwrap();
-    rollback.stop().await.unwrap();
+    for version in ["1.1", "1.0"] {
+        start(version).await.unwrap().stop().await.unwrap();
+    }
     let history = History::merged([Admin::new(&database.client).history(HOUR).await.unwrap()]).unwrap();
     let versions: Vec<_> = history.deploys.iter().map(|deploy| deploy.version.as_str()).collect();
     assert_eq!(versions, ["1.0", "1.1", "1.0", "1.1", "1.0"]);
@@ -344,19 +328,12 @@ async fn histograms_have_the_same_bounds_in_sql_and_percentiles_are_at_most_13_p
 async fn a_role_whose_statements_are_serializable_writes_history(database: Database) {
     database.client.insert(Task { n: 1 }).await.unwrap();
     database.client.write_history().await.unwrap();
-    let mut blocker = database.client.pool().acquire().await.unwrap();
-    let mut open = blocker.begin().await.unwrap();
-    let lock = "UPDATE {schema}.history_total SET inserted = inserted";
-    sqlx::query(database.sql(lock)).execute(&mut *open).await.unwrap();
-    let options: sqlx::postgres::PgConnectOptions = database.url.parse().unwrap();
-    let options = options.options([("default_transaction_isolation", "serializable")]);
-    let pool = sqlx::PgPool::connect_with(options).await.unwrap();
-    let schema = SchemaName::new(&database.schema).unwrap();
-    let client = Client::builder().schema(schema).pool(pool);
+    let open = database.begin("UPDATE {schema}.history_total SET inserted = inserted").await;
+    let serializable = |options: PgConnectOptions| options.options([("default_transaction_isolation", "serializable")]);
+    let client = database.client_with(2, serializable).await;
     client.insert(Task { n: 2 }).await.unwrap();
     let writing = tokio::spawn(async move { client.write_history().await });
-    let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    eventually!(database.number(waits).await > 0, "nothing waits");
+    database.until_locked("%history%", 1).await;
     open.commit().await.unwrap();
     writing.await.unwrap().unwrap();
     assert_eq!(total(&database.client).await.inserted, 2);

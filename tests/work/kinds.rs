@@ -35,16 +35,14 @@ fn new_mail(user: u32) -> NewMail {
     NewMail { user, text: format!("to {user}") }
 }
 
+static UNCOUNTED: AtomicU32 = AtomicU32::new(0);
+
 /// Starts a runner of a version of the kind, which counts its jobs.
-async fn service<J: Job>(client: &Client, name: &str, worked: &Arc<AtomicU32>) -> RunnerHandle {
-    let worked = Arc::clone(worked);
-    let worker = move |_: RunningJob<J>| {
-        let worked = Arc::clone(&worked);
-        async move {
-            worked.fetch_add(1, Ordering::Relaxed);
-        }
+async fn service<J: Job>(client: &Client, name: &str, worked: &'static AtomicU32) -> RunnerHandle {
+    let worker = move |_: RunningJob<J>| async move {
+        worked.fetch_add(1, Ordering::Relaxed);
     };
-    quick(client).name(name).queue("mails", 4).timeout(Duration::from_secs(60)).worker(worker).start().await.unwrap()
+    quick(client).name(name).queue("mails", 4).timeout(MINUTE).worker(worker).start().await.unwrap()
 }
 
 /// The kind as it is registered.
@@ -54,13 +52,12 @@ async fn registered(client: &Client, name: &str) -> KindRow {
 
 #[support::test]
 async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database: Database) {
-    let worked = Arc::default();
-    service::<Mail>(&database.client, "mailer", &worked).await.stop().await.unwrap();
+    service::<Mail>(&database.client, "mailer", &UNCOUNTED).await.stop().await.unwrap();
     let kind = registered(&database.client, "mail").await;
     assert_eq!(kind.queue.as_ref().unwrap().as_str(), "mails");
     assert_eq!((kind.priority, kind.max_attempts, kind.delay), (Some(3), Some(5), None));
     assert_eq!(kind.policy().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
-    assert_eq!((kind.timeout, kind.registered_by.as_str()), (Some(Duration::from_secs(60)), "mailer"));
+    assert_eq!((kind.timeout, kind.registered_by.as_str()), (Some(MINUTE), "mailer"));
 
     // What the job says itself counts, and the rest comes from the kind.
     let named = NewJob::new("mail", &json!({"user": 1, "text": "to 1"})).priority(-1);
@@ -74,14 +71,13 @@ async fn r22_a_runner_registers_the_kinds_of_its_workers_when_it_starts(database
 
 #[support::test]
 async fn r22_the_newest_registration_counts_and_the_timeout_of_a_worker_stays(database: Database, client: &Client) {
-    let worked = Arc::default();
-    service::<Mail>(client, "mailer", &worked).await.stop().await.unwrap();
+    service::<Mail>(client, "mailer", &UNCOUNTED).await.stop().await.unwrap();
     let before = registered(client, "mail").await;
     assert!(client.register::<NewMail>().await.unwrap());
     let kind = registered(client, <NewMail as Job>::KIND).await;
     assert_eq!((kind.priority, kind.max_attempts, kind.group_limit), (None, None, Some(2)));
     assert_eq!(kind.groups().unwrap(), Some(UniquePolicy::new().by_arg_fields(["user"])));
-    assert_eq!(kind.timeout, Some(Duration::from_secs(60)), "a client does not know it");
+    assert_eq!(kind.timeout, Some(MINUTE), "a client does not know it");
     assert!(kind.changed_at > before.changed_at);
     assert!(client.register::<NewMail>().await.unwrap());
     let again = registered(client, <NewMail as Job>::KIND).await;
@@ -123,8 +119,7 @@ async fn r22_a_type_without_options_registers_nothing_and_leaves_what_others_dec
 
 #[support::test]
 async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(database: Database, client: &Client) {
-    let worked = Arc::default();
-    let mailer = service::<Mail>(client, "mailer", &worked).await;
+    let mailer = service::<Mail>(client, "mailer", &UNCOUNTED).await;
     let conflicts = async || {
         let findings = Admin::new(client).diagnose().await.unwrap().findings;
         findings.into_iter().filter(|finding| finding.code == "kind_conflict").count()
@@ -132,7 +127,7 @@ async fn r22_programs_that_declare_other_members_of_a_kind_do_not_conflict(datab
     database.execute("SELECT {schema}.register_kind('mail', delay => '1 min', registered_by => 'a producer')").await;
     assert_eq!(conflicts().await, 0);
     let kind = registered(client, "mail").await;
-    assert_eq!((kind.priority, kind.delay), (Some(3), Some(Duration::from_secs(60))));
+    assert_eq!((kind.priority, kind.delay), (Some(3), Some(MINUTE)));
     database.execute("SELECT {schema}.register_kind('mail', priority => 4, registered_by => 'a producer')").await;
     assert_eq!(conflicts().await, 1);
     mailer.stop().await.unwrap();
@@ -152,9 +147,8 @@ async fn r22_a_client_registers_what_its_own_inserts_would_use(database: Databas
             InsertOptions::new().unique(policy.on_conflict(OnConflict::Update)).scheduled_in(Duration::from_secs(90))
         }
     }
-    let schema = SchemaName::new(&database.schema).unwrap();
     let defaults = InsertOptions::new().queue("of client").priority(7);
-    let client = Client::builder().schema(schema).defaults(defaults).pool(database.pool().clone());
+    let client = database.builder().defaults(defaults).pool(database.pool().clone());
     let mut transaction = database.pool().begin().await.unwrap();
     assert!(client.register::<Debounced>().tx(&mut transaction).await.unwrap());
     assert!(Admin::new(&client).kind("debounced").await.unwrap().is_none(), "not before the commit");
@@ -236,18 +230,16 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
     let periodic = Admin::new(&database.client).periodic();
     database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 hour')").await;
     let named = || NewJob::new("brief", &json!({}));
-    let minute = Duration::from_secs(60);
     for (name, job) in [
         ("of the kind", named()),
-        ("own", named().expires_in(minute)),
+        ("own", named().expires_in(MINUTE)),
         ("never", named().never_expires()),
         ("typed", NewJob::from(Brief {})),
-        ("typed and own", NewJob::from(Brief {}).expires_in(minute)),
+        ("typed and own", NewJob::from(Brief {}).expires_in(MINUTE)),
     ] {
         database.client.define_periodic(PeriodicJob::cron(name, "0 * * * *", job)).await.unwrap();
     }
-    let set = "SELECT {schema}.set_periodic('sql', 'brief', '0 * * * *', expires_in => '2 min')";
-    database.execute(set).await;
+    database.execute("SELECT {schema}.set_periodic('sql', 'brief', '0 * * * *', expires_in => '2 min')").await;
     let run = "SELECT count(*) FROM {schema}.periodic AS p
         CROSS JOIN LATERAL {schema}.run_periodic(p.name, p.next_at, p.starts_at, ARRAY[now()], now() + interval '1 hour') AS r
         WHERE r.outcome = 'inserted'";
@@ -265,13 +257,13 @@ async fn r22_the_jobs_of_a_periodic_job_expire_as_it_says_or_as_its_registered_k
 
     assert!(periodic.set("own", PeriodicChange::new().expires_in(Duration::ZERO)).await.unwrap());
     assert_eq!(periodic.find("own").await.unwrap().unwrap().expires_in, None);
-    let too_long = PeriodicChange::new().expires_in(minute * 60 * 24 * 366 * 101);
+    let too_long = PeriodicChange::new().expires_in(MINUTE * 60 * 24 * 366 * 101);
     let error = periodic.set("own", too_long).await.unwrap_err().to_string();
     assert!(error.contains("expires_in") && error.contains("at most 100 years"), "{error}");
     // PostgreSQL alone would read 100 years as 36,000 days.
     let longest = PeriodicChange::new().expires_in(uniqueue::period::LONGEST);
     assert!(periodic.set("own", longest).await.unwrap());
-    let at = named().expires_at(time::OffsetDateTime::now_utc() + minute);
+    let at = named().expires_at(time::OffsetDateTime::now_utc() + MINUTE);
     let error =
         database.client.define_periodic(PeriodicJob::cron("at", "0 * * * *", at)).await.unwrap_err().to_string();
     assert!(error.contains("give it an expires_in"), "{error}");
@@ -291,10 +283,9 @@ async fn r22_a_runner_whose_role_may_not_register_works_all_the_same(database: D
     }
     let options: PgConnectOptions = database.url.parse().unwrap();
     let pool = PgPoolOptions::new().acquire_timeout(WAIT).connect_with(options.username(&role)).await.unwrap();
-    let client = Client::builder().schema(SchemaName::new(&database.schema).unwrap()).pool(pool);
+    let client = database.client_over(pool);
     assert!(client.register::<Mail>().await.unwrap_err().to_string().contains("kind"));
-    let worked = Arc::default();
-    let runner = service::<Mail>(&client, "without rights", &worked).await;
+    let runner = service::<Mail>(&client, "without rights", &UNCOUNTED).await;
     assert!(Admin::new(&client).kind("mail").await.unwrap().is_none());
     database.client.insert(mail(1)).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
@@ -304,14 +295,15 @@ async fn r22_a_runner_whose_role_may_not_register_works_all_the_same(database: D
 #[support::test]
 async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothing(database: Database, client: &Client) {
     const EACH: u32 = 40;
-    let (old_worked, new_worked) = (Arc::default(), Arc::default());
+    static WORKED: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+    let [old_worked, new_worked] = &WORKED;
     let conflicts = async || {
         let findings = Admin::new(client).diagnose().await.unwrap().findings;
         findings.into_iter().filter(|finding| finding.code == "kind_conflict").collect::<Vec<_>>()
     };
-    let old = service::<Mail>(client, "mailer 1", &old_worked).await;
+    let old = service::<Mail>(client, "mailer 1", old_worked).await;
     assert!(conflicts().await.is_empty());
-    let new = service::<NewMail>(client, "mailer 2", &new_worked).await;
+    let new = service::<NewMail>(client, "mailer 2", new_worked).await;
     let found = conflicts().await;
     assert_eq!(found.len(), 1, "{found:#?}");
     assert_eq!(found[0].subject, "kind mail");
@@ -338,9 +330,9 @@ async fn r22_a_rolling_deploy_with_two_definitions_is_a_finding_and_loses_nothin
     // The old version starts once more: the two register in turn.
     old.stop().await.unwrap();
     assert!(conflicts().await.is_empty());
-    service::<Mail>(client, "mailer 1", &old_worked).await.stop().await.unwrap();
+    service::<Mail>(client, "mailer 1", old_worked).await.stop().await.unwrap();
     assert_eq!(conflicts().await.len(), 1, "the definition that no live runner has counts");
-    service::<NewMail>(client, "mailer 3", &new_worked).await.stop().await.unwrap();
+    service::<NewMail>(client, "mailer 3", new_worked).await.stop().await.unwrap();
     let found = conflicts().await;
     assert_eq!(found.len(), 1, "{found:#?}");
     database.execute("UPDATE {schema}.kind SET returned_at = returned_at - interval '1 hour'").await;

@@ -44,7 +44,7 @@ async fn wait_answers_with_the_final_row_and_its_typed_output(database: Database
 #[support::test]
 async fn wait_sees_the_work_of_another_process(database: Database) {
     // A client of its own, so that no event tells of the end.
-    let other = Client::builder().schema(database.client.schema().clone()).pool(database.another_pool(5).await);
+    let other = database.client_over(database.another_pool(5).await);
     database.start(doubling(&other)).await;
     let (_, waited) = database.client.insert(job(4)).wait(WAIT).await.unwrap();
     assert_eq!(waited.output::<u64>().unwrap(), Some(8));
@@ -161,9 +161,9 @@ fn wait_survives_the_shutdown_of_the_runtime_that_asked_first() {
     let (client, id) = first.block_on(async {
         // A pool's connections belong to the runtime that opened them, so each runtime of this test asks over new ones.
         let options = database.pool().connect_options().as_ref().clone();
-        let pool = sqlx::postgres::PgPoolOptions::new().max_lifetime(Duration::ZERO).connect_lazy_with(options);
+        let pool = PgPoolOptions::new().max_lifetime(Duration::ZERO).connect_lazy_with(options);
         let inserted = database.client.insert(job(1)).await.unwrap();
-        (Client::builder().schema(database.client.schema().clone()).pool(pool), inserted.id())
+        (database.client_over(pool), inserted.id())
     });
     let of_first = client.clone();
     first.spawn(async move { of_first.wait(id).await });

@@ -2,7 +2,7 @@
 
 use uniqueue::AfterCondition;
 
-use super::{after, insert, settle, states, try_insert};
+use super::{after, end, insert, refusal, settle, states, states_at_end, try_insert};
 use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
@@ -47,8 +47,7 @@ async fn a_whole_graph_is_inserted_in_one_call_of_the_caller_s_transaction(datab
     descendants.sort();
     assert_eq!(descendants, [ids[1], ids[3], ids[4], ids[5]]);
     for id in &ids[..4] {
-        database.set_state(*id, "completed").await;
-        settle(&database).await;
+        end(&database, *id, "completed").await;
     }
     assert_eq!(states(&database).await, "a completed, b completed, c completed, d completed, e cancelled, f available");
 }
@@ -59,9 +58,10 @@ async fn a_job_is_inserted_after_jobs_that_are_there(database: Database) {
     let second = database.client.insert(job("b").after(&first)).await.unwrap();
     database.client.insert(job("c")).after(first.id()).after_final(&[second.id()]).await.unwrap();
     database.client.insert(job("d").after(&[first.job.clone(), second.job])).await.unwrap();
-    database.set_state(first.id(), "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b available, c pending, d pending");
+    assert_eq!(
+        states_at_end(&database, first.id(), "completed").await,
+        "a completed, b available, c pending, d pending"
+    );
 }
 
 #[support::test]
@@ -78,8 +78,7 @@ async fn keys_inside_a_graph_mean_their_holders(database: Database) {
     let parents = database.client.parents(inserted[3].id()).await.unwrap();
     assert_eq!(parents.iter().map(|parent| parent.id).collect::<Vec<_>>(), [holder]);
     assert_eq!(database.client.parents(holder).await.unwrap(), []);
-    database.set_state(holder, "completed").await;
-    assert_eq!(settle(&database).await, 1);
+    assert_eq!(end(&database, holder, "completed").await, 1);
 
     // The same where keys are settled one by one.
     let replacing = |kind: &str| job(kind).unique_key(UniqueKey::raw("r").on_conflict(OnConflict::Replace));
@@ -138,17 +137,14 @@ async fn a_job_reads_the_outputs_of_its_parents(database: Database) {
             let all = job.parents().await?;
             assert_eq!(all.len(), numbers.len());
             Ok::<_, BoxError>(Outcome::complete_with(numbers.iter().sum::<u64>())?)
-        })
-        .start()
-        .await
-        .unwrap();
+        });
+    database.start(runner).await;
     let counts: Vec<_> = (1..=10).map(|number| NewJob::from(Count { number })).collect();
     let total = NewJob::from(Total {}).after(&counts);
     let inserted = database.client.insert_many(counts.into_iter().chain([total])).await.unwrap();
     let done = database.client.wait(inserted[10].id()).timeout(WAIT).await.unwrap();
     assert_eq!(done.job().unwrap().output_as::<u64>().unwrap(), Some(55));
     assert_eq!(*SEEN.lock().unwrap(), (1..=10).collect::<Vec<_>>());
-    runner.stop().await.unwrap();
     let outputs =
         format!("SELECT sum(output::text::bigint)::bigint FROM {{schema}}.parents_of('{}')", inserted[10].id());
     assert_eq!(database.number(&outputs).await, 55);
@@ -258,12 +254,6 @@ async fn a_parent_that_is_replaced_in_its_own_call_notifies_a_sleeping_releaser(
     assert_eq!(told.payload(), "releaser");
 }
 
-async fn refusal(database: &Database, jobs: Value) -> (String, String) {
-    let error = try_insert(database, jobs).await.unwrap_err();
-    let error = error.as_database_error().unwrap();
-    (error.code().unwrap().into_owned(), error.message().to_owned())
-}
-
 #[support::test]
 async fn a_job_can_only_be_after_an_earlier_one_of_its_batch(database: Database) {
     let [x, y] = ["01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"];
@@ -308,10 +298,8 @@ async fn a_parent_that_is_not_there_is_named(database: Database) {
     let expected = ("23503".to_owned(), format!("job 1: invalid after: there is no job {missing}"));
     let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0, missing]}]);
     assert_eq!(refusal(&database, jobs).await, expected);
-    let alone = database.sql("SELECT id FROM {schema}.insert_job('a', after => ARRAY[$1::uuid])");
-    let alone = sqlx::query(alone).bind(uuid::Uuid::parse_str(missing).unwrap()).fetch_one(database.pool());
-    let error = alone.await.unwrap_err();
-    assert_eq!(error.as_database_error().unwrap().message(), format!("invalid after: there is no job {missing}"));
+    let alone = format!("SELECT id FROM {{schema}}.insert_job('a', after => '{{{missing}}}')");
+    assert_eq!(database.refused(&alone).await.1, format!("invalid after: there is no job {missing}"));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job").await, 0);
 }
 

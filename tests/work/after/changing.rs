@@ -1,6 +1,6 @@
 //! Parents and children that operators and duplicates change.
 
-use super::{after, insert, open_edges, settle, states};
+use super::{after, end, insert, open_edges, settle, states, states_at_end};
 use support::prelude::*;
 
 #[support::test]
@@ -32,21 +32,17 @@ async fn nothing_but_its_parents_and_an_operator_s_release_ends_the_wait_of_a_ch
         database.number(&format!("SELECT count(*) FROM {{schema}}.{verb}")).await;
         assert_eq!(states(&database).await, "a available, b pending", "{verb}");
     }
-    database.set_state(ids[0], "completed").await;
-    assert_eq!(settle(&database).await, 1);
+    assert_eq!(end(&database, ids[0], "completed").await, 1);
 }
 
 #[support::test]
 async fn a_parent_that_is_retried_after_its_child_was_told_changes_nothing(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b"}, after("c", &[0, 1])])).await;
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
+    end(&database, ids[0], "completed").await;
     database.client.retry([ids[0]]).await.unwrap();
-    database.set_state(ids[1], "completed").await;
-    assert_eq!(settle(&database).await, 1);
+    assert_eq!(end(&database, ids[1], "completed").await, 1);
     assert_eq!(states(&database).await, "a available, b completed, c available");
-    database.set_state(ids[0], "discarded").await;
-    assert_eq!(settle(&database).await, 0);
+    assert_eq!(end(&database, ids[0], "discarded").await, 0);
 }
 
 #[support::test]
@@ -56,8 +52,7 @@ async fn a_parent_that_is_retried_before_its_child_was_told_is_waited_for_again(
     database.client.retry([ids[0]]).await.unwrap();
     assert_eq!(settle(&database).await, 0);
     assert_eq!(states(&database).await, "a available, b pending");
-    database.set_state(ids[0], "completed").await;
-    assert_eq!(settle(&database).await, 1);
+    assert_eq!(end(&database, ids[0], "completed").await, 1);
 }
 
 #[tokio::test]
@@ -97,9 +92,7 @@ async fn a_child_that_waits_for_a_job_and_for_its_successor_waits_for_the_succes
     let ids = insert(&database, jobs).await;
     settle(&database).await;
     assert_eq!(states(&database).await, "a cancelled, a available, b pending");
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a cancelled, a completed, b available");
+    assert_eq!(states_at_end(&database, ids[0], "completed").await, "a cancelled, a completed, b available");
 }
 
 #[support::test]
@@ -147,19 +140,12 @@ async fn a_parent_is_kept_for_a_child_whose_edge_is_not_linked_yet(database: Dat
 
 #[support::test]
 async fn a_job_that_others_wait_for_is_not_deleted_when_it_completes(database: Database) {
-    let runner = database
-        .runner()
-        .queue("default", 2)
-        .retention(Retention::default().completed(Duration::ZERO))
-        .worker_for(["a"], |_| async {})
-        .worker_for(["b"], |_| async {})
-        .prune_interval(Duration::from_millis(50))
-        .start()
-        .await
-        .unwrap();
+    let runner = database.runner().queue("default", 2).retention(Retention::default().completed(Duration::ZERO));
+    let runner = runner.prune_interval(Duration::from_millis(50)).worker_for(["a", "b"], |_| async {});
+    database.start(runner).await;
     insert(&database, json!([{"kind": "a"}, after("b", &[0]), {"kind": "a"}])).await;
     database.until("SELECT count(*) FROM {schema}.job", 0).await;
-    timeout(WAIT, runner.stop()).await.unwrap().unwrap();
+    database.end().await;
     assert_eq!(settle(&database).await, 0);
 }
 

@@ -20,6 +20,13 @@ async fn try_insert(database: &Database, jobs: Value) -> sqlx::Result<Vec<JobId>
     Ok(ids.into_iter().map(JobId::from).collect())
 }
 
+/// The code and the message of the error of an insert.
+async fn refusal(database: &Database, jobs: Value) -> (String, String) {
+    let error = try_insert(database, jobs).await.unwrap_err();
+    let error = error.as_database_error().unwrap();
+    (error.code().unwrap().into_owned(), error.message().to_owned())
+}
+
 /// A job of a kind after these, by index.
 fn after(kind: &str, parents: &[usize]) -> Value {
     json!({"kind": kind, "after": parents})
@@ -39,11 +46,23 @@ async fn settle(database: &Database) -> i64 {
     changed
 }
 
+/// Gives a job a final state, and settles the rest. Returns as [`settle`] does.
+async fn end(database: &Database, id: JobId, state: &str) -> i64 {
+    database.set_state(id, state).await;
+    settle(database).await
+}
+
 /// Each kind with its state, such as `a completed, b pending`.
 async fn states(database: &Database) -> String {
     database
         .text("SELECT coalesce(string_agg(kind || ' ' || state, ', ' ORDER BY kind, created_at), '') FROM {schema}.job")
         .await
+}
+
+/// The states when a job has this one and the rest is settled.
+async fn states_at_end(database: &Database, id: JobId, state: &str) -> String {
+    end(database, id, state).await;
+    states(database).await
 }
 
 /// The last error of a job.

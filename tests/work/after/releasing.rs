@@ -1,6 +1,6 @@
 //! When a child is released, and when it is cancelled.
 
-use super::{after, error_of, insert, settle, states};
+use super::{after, end, error_of, insert, settle, states, states_at_end};
 use support::prelude::*;
 
 #[support::test]
@@ -14,9 +14,7 @@ async fn a_child_is_released_when_its_last_parent_has_completed(database: Databa
         (ids[1], "a completed, b completed, c available, d pending"),
         (ids[2], "a completed, b completed, c completed, d available"),
     ] {
-        database.set_state(id, "completed").await;
-        settle(&database).await;
-        assert_eq!(states(&database).await, expected);
+        assert_eq!(states_at_end(&database, id, "completed").await, expected);
     }
     assert_eq!(settle(&database).await, 0);
 }
@@ -34,8 +32,7 @@ async fn a_parent_that_fails_cancels_its_children_and_theirs_and_is_named() {
         let reason = |parent, kind, state| format!("cancelled: its parent {parent} ({kind}) was {state}");
         assert_eq!(error_of(&database, ids[2]).await, reason(ids[0], "a", state));
         assert_eq!(error_of(&database, ids[3]).await, reason(ids[2], "c", "cancelled"));
-        database.set_state(ids[1], "completed").await;
-        assert_eq!(settle(&database).await, 0);
+        assert_eq!(end(&database, ids[1], "completed").await, 0);
     }
 }
 
@@ -43,12 +40,8 @@ async fn a_parent_that_fails_cancels_its_children_and_theirs_and_is_named() {
 async fn after_final_runs_however_the_parents_end(database: Database) {
     let jobs = json!([{"kind": "a"}, {"kind": "b"}, {"kind": "c", "after_final": [0, 1]}]);
     let ids = insert(&database, jobs).await;
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a discarded, b available, c pending");
-    database.set_state(ids[1], "cancelled").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a discarded, b cancelled, c available");
+    assert_eq!(states_at_end(&database, ids[0], "discarded").await, "a discarded, b available, c pending");
+    assert_eq!(states_at_end(&database, ids[1], "cancelled").await, "a discarded, b cancelled, c available");
 }
 
 #[tokio::test]
@@ -57,12 +50,11 @@ async fn after_failed_runs_when_all_have_ended_and_one_failed_and_else_is_cancel
         let database = Database::new().await;
         let jobs = json!([{"kind": "a"}, {"kind": "b"}, {"kind": "c", "after_failed": [0, 1]}]);
         let ids = insert(&database, jobs).await;
-        database.set_state(ids[1], second).await;
-        settle(&database).await;
-        assert_eq!(states(&database).await, format!("a available, b {second}, c pending"));
-        database.set_state(ids[0], "completed").await;
-        settle(&database).await;
-        assert_eq!(states(&database).await, format!("a completed, b {second}, c {expected}"));
+        assert_eq!(states_at_end(&database, ids[1], second).await, format!("a available, b {second}, c pending"));
+        assert_eq!(
+            states_at_end(&database, ids[0], "completed").await,
+            format!("a completed, b {second}, c {expected}")
+        );
         if expected == "cancelled" {
             let reason = "cancelled: it runs only if a parent fails, and each of them completed";
             assert_eq!(error_of(&database, ids[2]).await, reason);
@@ -90,33 +82,19 @@ async fn one_job_can_be_inserted_after_others_by_their_ids(database: Database) {
     );
     assert_eq!(database.text(&child).await, "pending");
     database.set_state(a, "completed").await;
-    database.set_state(b, "discarded").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b discarded, c available, d pending");
-    database.set_state(c, "discarded").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b discarded, c discarded, d available");
+    assert_eq!(states_at_end(&database, b, "discarded").await, "a completed, b discarded, c available, d pending");
+    assert_eq!(states_at_end(&database, c, "discarded").await, "a completed, b discarded, c discarded, d available");
     // An empty array means no parents.
     assert_eq!(database.text("SELECT state FROM {schema}.insert_job('e', after => '{}')").await, "available");
 }
 
 #[support::test]
-async fn a_parent_in_another_queue_releases_its_child_in_its_own(database: Database) {
-    let jobs = json!([{"kind": "a", "queue": "x"}, {"kind": "b", "queue": "y", "after": [0]}]);
+async fn a_child_is_released_in_its_own_queue_and_at_its_own_time(database: Database) {
+    let late = "2999-01-01T00:00:00Z";
+    let jobs = json!([{"kind": "a", "queue": "x"}, {"kind": "b", "queue": "y", "after": [0]}, {"kind": "c", "after": [0], "scheduled_at": late}]);
     let ids = insert(&database, jobs).await;
-    database.set_state(ids[0], "completed").await;
-    assert_eq!(settle(&database).await, 1);
-    let released = "SELECT count(*) FROM {schema}.job WHERE kind = 'b' AND queue = 'y' AND state = 'available'";
-    assert_eq!(database.number(released).await, 1);
-}
-
-#[support::test]
-async fn a_child_with_a_time_of_its_own_is_scheduled_when_it_is_released(database: Database) {
-    let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0], "scheduled_at": "2999-01-01T00:00:00Z"}]);
-    let ids = insert(&database, jobs).await;
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b scheduled");
+    assert_eq!(states_at_end(&database, ids[0], "completed").await, "a completed, b available, c scheduled");
+    assert_eq!(database.text("SELECT queue FROM {schema}.job WHERE kind = 'b'").await, "y");
 }
 
 #[support::test]
@@ -125,8 +103,7 @@ async fn a_child_goes_on_without_its_claim_where_another_job_holds_its_key(datab
     let jobs = json!([{"kind": "a"}, {"kind": "b", "after": [0], "unique_policy": policy}]);
     let ids = insert(&database, jobs).await;
     insert(&database, json!([{"kind": "c", "unique_policy": policy}])).await;
-    database.set_state(ids[0], "completed").await;
-    assert_eq!(settle(&database).await, 1);
+    assert_eq!(end(&database, ids[0], "completed").await, 1);
     assert_eq!(states(&database).await, "a completed, b available, c available");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE claims").await, 1);
 }
@@ -142,9 +119,7 @@ async fn a_duplicate_as_a_parent_means_its_holder_and_as_a_child_has_no_parents(
     let ids = insert(&database, jobs).await;
     assert_eq!((ids[0], ids[2]), (holder, holder));
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job_parent").await, 1);
-    database.set_state(holder, "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b available");
+    assert_eq!(states_at_end(&database, holder, "completed").await, "a completed, b available");
 }
 
 #[support::test]
@@ -153,9 +128,7 @@ async fn the_same_insert_sent_again_adds_no_parent(database: Database) {
     let first = insert(&database, json!([{"kind": "a"}, {"kind": "b", "id": id, "after": [0]}])).await;
     let again = insert(&database, json!([{"kind": "a"}, {"kind": "b", "id": id, "after": [0]}])).await;
     assert_eq!(first[1], again[1]);
-    database.set_state(first[0], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, a available, b available");
+    assert_eq!(states_at_end(&database, first[0], "completed").await, "a completed, a available, b available");
 }
 
 #[support::test]

@@ -1,10 +1,7 @@
 //! Parents that another job replaces.
 
-use super::{after, error_of, insert, settle, states, try_insert};
+use super::{after, end, error_of, insert, refusal, settle, states, states_at_end};
 use support::prelude::*;
-
-const WAITS_FOR_A_ROW: &str = "SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%_release_step%'";
 
 /// A job with a key, which replaces the holder.
 fn keyed(kind: &str, key: &str) -> Value {
@@ -29,7 +26,7 @@ async fn a_child_that_comes_while_the_releaser_moves_edges_waits_for_the_success
     let tx = database.begin(&edge).await;
     let releasing = settle(&database);
     let inserting = async {
-        eventually!(database.number(WAITS_FOR_A_ROW).await == 1, "the releaser does not wait");
+        database.until_locked("%_release_step%", 1).await;
         insert(&database, json!([{"kind": "c", "after": [ids[0]]}])).await;
         tx.rollback().await.unwrap();
     };
@@ -50,9 +47,10 @@ async fn the_children_of_a_chain_of_replaced_jobs_wait_for_the_last(database: Da
     assert_eq!(states(&database).await, "c pending, d pending, p cancelled, q cancelled, r available");
     let parents = format!("SELECT count(*) FROM {{schema}}.job_parent WHERE parent = '{last}'");
     assert_eq!(database.number(&parents).await, 2);
-    database.set_state(last, "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "c available, d available, p cancelled, q cancelled, r completed");
+    assert_eq!(
+        states_at_end(&database, last, "completed").await,
+        "c available, d available, p cancelled, q cancelled, r completed"
+    );
 }
 
 #[tokio::test]
@@ -84,11 +82,8 @@ async fn only_the_edge_that_would_close_a_circle_stays(database: Database) {
     let successor = insert(&database, json!([keyed_with("c", "k", json!({"after": [ids[1]]}))])).await[0];
     settle(&database).await;
     assert_eq!(states(&database).await, "a cancelled, b available, c pending, d pending");
-    database.set_state(ids[1], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a cancelled, b completed, c available, d pending");
-    database.set_state(successor, "discarded").await;
-    settle(&database).await;
+    assert_eq!(states_at_end(&database, ids[1], "completed").await, "a cancelled, b completed, c available, d pending");
+    end(&database, successor, "discarded").await;
     assert_eq!(error_of(&database, ids[2]).await, format!("cancelled: its parent {successor} (c) was discarded"));
 }
 
@@ -97,9 +92,7 @@ async fn the_stricter_condition_counts_for_a_child_of_a_job_and_of_its_successor
     let first = insert(&database, json!([keyed("a", "k")])).await[0];
     let jobs = json!([keyed("a", "k"), {"kind": "b", "after_final": [0], "after": [first]}]);
     let ids = insert(&database, jobs).await;
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a cancelled, a discarded, b cancelled");
+    assert_eq!(states_at_end(&database, ids[0], "discarded").await, "a cancelled, a discarded, b cancelled");
 }
 
 #[support::test]
@@ -109,18 +102,15 @@ async fn a_job_that_would_replace_its_own_parent_is_refused(database: Database) 
         (json!([{"kind": "x"}, keyed_with("b", "k", json!({"after": [holder]}))]), 1),
         (json!([keyed("b", "k"), keyed_with("c", "k", json!({"after_final": [holder]}))]), 1),
     ] {
-        let error = try_insert(&database, jobs).await.unwrap_err();
-        let error = error.as_database_error().unwrap();
         let expected = format!("job {place}: invalid after: the job would replace its own parent {holder}");
-        assert_eq!((error.code().as_deref(), error.message()), (Some("22023"), expected.as_str()));
+        assert_eq!(refusal(&database, jobs).await, ("22023".to_owned(), expected));
     }
     let alone = format!(
         "SELECT FROM {{schema}}.insert_job('b', after => '{{{holder}}}', unique_policy => '{}')",
         json!({"key": "k", "on_conflict": "preempt"})
     );
-    let error = sqlx::query(database.sql(&alone)).execute(database.pool()).await.unwrap_err();
     let expected = format!("invalid after: the job would replace its own parent {holder}");
-    assert_eq!(error.as_database_error().unwrap().message(), expected);
+    assert_eq!(database.refused(&alone).await.1, expected);
     assert_eq!(states(&database).await, "a available");
 }
 
@@ -129,8 +119,7 @@ async fn the_successor_of_a_job_with_children_is_not_deleted_when_it_completes(d
     insert(&database, json!([keyed("a", "k"), after("b", &[0])])).await;
     let successor = insert(&database, json!([keyed("a", "k")])).await[0];
     // As a runner that keeps no completed jobs, quicker than the releaser.
-    let fetch = "SELECT run::bigint FROM {schema}.fetch_jobs('{default}', 'w')";
-    let run = database.number(fetch).await;
+    let run = database.number("SELECT run::bigint FROM {schema}.fetch_jobs('{default}', 'w')").await;
     let complete = format!(
         "SELECT cardinality(ended)::bigint FROM {{schema}}._delete_runs(
             (SELECT worker FROM {{schema}}.job WHERE id = '{successor}'), NULL, '{{{successor}}}', '{{{run}}}')"

@@ -1,6 +1,6 @@
 //! Retries of children, of parents, and of whole graphs that failed.
 
-use super::{after, insert, open_edges, settle, states};
+use super::{after, end, insert, open_edges, settle, states, states_at_end};
 use support::prelude::*;
 
 /// A graph whose step `c` fails. `a` and `b` completed; `d` and `e` are cancelled, and what runs at a failure or at the end ran.
@@ -22,8 +22,7 @@ async fn failed_graph(database: &Database) -> Vec<JobId> {
 #[support::test]
 async fn r20_a_retried_child_of_a_parent_that_failed_waits_until_the_parent_is_retried(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0]), after("c", &[1])])).await;
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
+    end(&database, ids[0], "discarded").await;
     assert_eq!(database.client.retry([ids[1]]).await.unwrap().len(), 2);
     settle(&database).await;
     assert_eq!(database.number("SELECT mended FROM {schema}._check_edges(NULL, 100)").await, 0);
@@ -36,16 +35,13 @@ async fn r20_a_retried_child_of_a_parent_that_failed_waits_until_the_parent_is_r
     assert!(why.contains(&format!("job {} (a), which was discarded and has to be retried", ids[0])), "{why}");
     database.client.retry([ids[0]]).await.unwrap();
     assert_eq!(states(&database).await, "a available, b pending, c pending, d pending");
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b available, c pending, d available");
+    assert_eq!(states_at_end(&database, ids[0], "completed").await, "a completed, b available, c pending, d available");
 }
 
 #[support::test]
 async fn r20_a_retried_child_of_a_parent_that_is_deleted_does_not_wait_for_it(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
+    end(&database, ids[0], "discarded").await;
     database.client.retry([ids[1]]).await.unwrap();
     database.client.delete([ids[0]]).await.unwrap();
     assert_eq!(states(&database).await, "b cancelled");
@@ -57,17 +53,14 @@ async fn r20_a_retried_child_of_a_parent_that_is_deleted_does_not_wait_for_it(da
 async fn r20_a_retried_child_whose_parents_ended_as_it_asks_is_available_at_once(database: Database) {
     let ids = insert(&database, json!([{"kind": "a"}, after("b", &[0])])).await;
     for id in &ids {
-        database.set_state(*id, "completed").await;
-        settle(&database).await;
+        end(&database, *id, "completed").await;
     }
     database.client.retry([ids[1]]).await.unwrap();
     assert_eq!(states(&database).await, "a completed, b available");
     database.set_state(ids[1], "discarded").await;
     database.client.retry(ids.clone()).await.unwrap();
     assert_eq!(states(&database).await, "a available, b pending");
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a completed, b available");
+    assert_eq!(states_at_end(&database, ids[0], "completed").await, "a completed, b available");
 }
 
 #[support::test]
@@ -78,10 +71,8 @@ async fn r20_a_retried_parent_reopens_only_the_children_that_were_cancelled_beca
     ]);
     let ids = insert(&database, jobs).await;
     database.client.cancel([ids[4]]).await.unwrap();
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
-    database.set_state(ids[1], "discarded").await;
-    settle(&database).await;
+    end(&database, ids[0], "discarded").await;
+    end(&database, ids[1], "discarded").await;
     let expected = "a discarded, b discarded, c cancelled, d cancelled, e cancelled, f available, g cancelled";
     assert_eq!(states(&database).await, expected);
     // d was cancelled because of a, and e by hand.
@@ -92,8 +83,7 @@ async fn r20_a_retried_parent_reopens_only_the_children_that_were_cancelled_beca
     settle(&database).await;
     let expected = "a available, b completed, c pending, d pending, e cancelled, f available, g pending";
     assert_eq!(states(&database).await, expected);
-    database.set_state(ids[0], "completed").await;
-    settle(&database).await;
+    end(&database, ids[0], "completed").await;
     let expected = "a completed, b completed, c available, d available, e cancelled, f available, g pending";
     assert_eq!(states(&database).await, expected);
     assert_eq!(open_edges(&database).await, 1);
@@ -115,11 +105,9 @@ async fn r20_a_failed_graph_is_resumed_from_its_failed_steps_in_one_call() {
         let resumed = "a completed, b completed, c available, d pending, e pending, x completed, y completed";
         assert_eq!(states(&database).await, resumed);
         for step in &ids[2..5] {
-            database.set_state(*step, "completed").await;
-            settle(&database).await;
+            end(&database, *step, "completed").await;
         }
-        let ended = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-        assert_eq!(database.number(ended).await, 7);
+        assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await, 7);
         assert!(Admin::new(&database.client).retry_graph_plan(ids[place]).await.unwrap().is_empty());
     }
 }
@@ -132,9 +120,7 @@ async fn r20_what_waits_for_the_end_of_a_step_waits_for_its_retry(database: Data
     database.client.retry_graph(ids[1]).await.unwrap();
     settle(&database).await;
     assert_eq!(states(&database).await, "a available, b pending");
-    database.set_state(ids[0], "discarded").await;
-    settle(&database).await;
-    assert_eq!(states(&database).await, "a discarded, b available");
+    assert_eq!(states_at_end(&database, ids[0], "discarded").await, "a discarded, b available");
 }
 
 #[tokio::test]
@@ -143,8 +129,7 @@ async fn r6_a_child_comes_back_to_its_key_or_goes_on_without() {
         let database = Database::new().await;
         let policy = json!({"key": "k", "scope": "queued"});
         let ids = insert(&database, json!([{"kind": "a"}, {"kind": "b", "after": [0], "unique_policy": policy}])).await;
-        database.set_state(ids[0], "discarded").await;
-        settle(&database).await;
+        end(&database, ids[0], "discarded").await;
         if !is_free {
             insert(&database, json!([{"kind": "c", "unique_policy": policy}])).await;
         }
@@ -160,11 +145,10 @@ async fn r20_a_parent_that_is_retried_while_its_child_is_cancelled_reopens_it(da
     database.set_state(ids[0], "discarded").await;
     // The releaser has cancelled the child and not committed yet.
     let tx = database.begin("SELECT FROM {schema}._release_step(1000, NULL, NULL, NULL)").await;
-    let waiting = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%retry_jobs%'";
+
     let retrying = async { database.client.retry([ids[0]]).await.unwrap() };
     let committing = async {
-        database.until(waiting, 1).await;
+        database.until_locked("%retry_jobs%", 1).await;
         tx.commit().await.unwrap();
     };
     let (retried, ()) = tokio::join!(retrying, committing);

@@ -1,7 +1,7 @@
 //! The expiry that an insert or a kind gives to a job, how it goes with unique keys, and with pending jobs, whose `expires_in`
 //! has not begun.
 
-use super::{fetched, pass, row};
+use super::{fetched, pass};
 use support::prelude::*;
 
 #[derive(serde::Deserialize, serde::Serialize, uniqueue::Job)]
@@ -19,19 +19,18 @@ async fn r21_expires_in_counts_from_when_the_job_is_due(database: Database, clie
     for each in jobs.clone() {
         let one = client.insert(each).await.unwrap().job;
         assert_eq!(one.expires_at, Some(one.scheduled_at + HOUR));
-        assert_eq!(row(&database, one.id).await.expires_at, one.expires_at);
+        assert_eq!(database.row(one.id).await.expires_at, one.expires_at);
         client.delete([one.id]).await.unwrap();
     }
     for one in client.insert_many(jobs).await.unwrap() {
         assert_eq!(one.job.expires_at, Some(one.job.scheduled_at + HOUR));
-        assert_eq!(row(&database, one.id()).await.expires_at, one.job.expires_at);
+        assert_eq!(database.row(one.id()).await.expires_at, one.job.expires_at);
     }
 }
 
 #[support::test]
 async fn r21_a_kind_says_when_its_jobs_expire_and_an_insert_gives_it_up(database: Database) {
-    let register = "SELECT queue IS NULL FROM {schema}.register_kind('k', expires_in => '1 h')";
-    sqlx::query(database.sql(register)).execute(database.pool()).await.unwrap();
+    database.execute("SELECT {schema}.register_kind('k', expires_in => '1 h')").await;
     let expiries =
         "SELECT string_agg(coalesce(date_trunc('minute', expires_at - created_at)::text, 'never'), ' ' ORDER BY id)
         FROM {schema}.job";
@@ -58,8 +57,7 @@ async fn r21_a_batch_of_another_driver_says_when_its_jobs_expire(database: Datab
     let document = serde_json::to_string(&jobs).unwrap();
     let insert = database.sql("SELECT id FROM {schema}.insert_jobs($1::text::jsonb)");
     let ids: Vec<uuid::Uuid> = sqlx::query_scalar(insert).bind(document).fetch_all(database.pool()).await.unwrap();
-    let rows = [0, 1, 2].map(|n| row(&database, JobId::from(ids[n])));
-    let [a, b, c] = rows;
+    let [a, b, c] = [0, 1, 2].map(|n| database.row(ids[n].into()));
     let (a, b, c) = (a.await, b.await, c.await);
     assert_eq!((a.expires_at, b.expires_at, c.expires_at), (Some(at), Some(b.created_at + HOUR), None));
 }
@@ -95,8 +93,7 @@ async fn r21_an_invalid_expiry_is_an_error_that_names_it(database: Database, cli
         ("insert_jobs('[{\"kind\": \"a\", \"expires_at\": 3}]')", "job 0: invalid expires_at: must be a string: 3"),
         ("register_kind('a', expires_in => '-1 s')", "invalid expires_in: must be more than 0"),
     ] {
-        let error = sqlx::query(database.sql(&format!("SELECT {{schema}}.{insert}"))).execute(database.pool()).await;
-        let error = error.unwrap_err().into_database_error().unwrap().message().to_owned();
+        let (_, error) = database.refused(&format!("SELECT {{schema}}.{insert}")).await;
         assert!(error.starts_with(problem), "{insert}: {error}");
     }
 }
@@ -107,7 +104,7 @@ async fn r21_an_expiry_in_the_past_is_not_an_error_of_the_callers_transaction(da
         let id = database.client.insert(job.expires_at(OffsetDateTime::now_utc() - HOUR)).await.unwrap().id();
         assert!(fetched(&database).await.is_empty());
         assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
-        assert_eq!(row(&database, id).await.state, JobState::Discarded);
+        assert_eq!(database.row(id).await.state, JobState::Discarded);
     }
 }
 
@@ -153,7 +150,7 @@ async fn r21_an_insert_never_meets_an_expired_holder(database: Database, client:
         assert_eq!(client.explain(unique()).await.unwrap().outcome.as_str(), "inserted", "{on_conflict}");
         let newcomer = client.insert(unique()).await.unwrap();
         assert!(!newcomer.duplicate && newcomer.replaced.is_none(), "{on_conflict}: {newcomer:?}");
-        let holder = row(&database, holder).await;
+        let holder = database.row(holder).await;
         assert_eq!((holder.state, holder.errors.len()), (JobState::Discarded, 1), "{on_conflict}");
         client.cancel([newcomer.id()]).await.unwrap();
     }
@@ -180,7 +177,7 @@ async fn r21_one_of_many_inserts_takes_the_key_of_an_expired_job(database: Datab
         let maintaining = database.number("SELECT expired FROM {schema}.maintain()");
         let (_, answers) = tokio::join!(maintaining, crowd.join_all());
         assert_eq!(answers.iter().filter(|answer| !answer.duplicate).count(), 1);
-        assert_eq!(row(&database, holder).await.state, JobState::Discarded);
+        assert_eq!(database.row(holder).await.state, JobState::Discarded);
         database.client.cancel([answers[0].id()]).await.unwrap();
     }
 }
@@ -193,12 +190,9 @@ async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does(dat
     for key in keys {
         let insert = async |length: Option<Duration>| {
             let new = NewJob::new("a", &json!({"n": 1})).unique_key(key());
-            let new = match length {
-                Some(length) => new.expires_in(length),
-                None => new,
-            };
+            let new = length.into_iter().fold(new, NewJob::expires_in);
             let id = client.insert(new).await.unwrap().id();
-            let row = row(&database, id).await;
+            let row = database.row(id).await;
             row.expires_at.map(|at| (at - row.created_at).whole_minutes())
         };
         assert_eq!(insert(Some(HOUR)).await, Some(60));
@@ -211,7 +205,7 @@ async fn r21_a_job_that_stands_for_others_expires_when_the_last_of_them_does(dat
         let jobs =
             [HOUR, 3 * HOUR, HOUR].map(|length| NewJob::new("a", &json!({})).unique_key(key()).expires_in(length));
         let answers = client.insert_many(jobs).await.unwrap();
-        let stored = row(&database, answers[0].id()).await;
+        let stored = database.row(answers[0].id()).await;
         assert_eq!((stored.expires_at.unwrap() - stored.created_at).whole_minutes(), 180);
         database.execute("DELETE FROM {schema}.job").await;
     }
@@ -224,7 +218,7 @@ async fn counts_from_its_release(database: &Database, id: JobId) -> bool {
     database.execute(age).await;
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 0);
     database.client.release([id]).await.unwrap();
-    let now = row(database, id).await;
+    let now = database.row(id).await;
     now.state == JobState::Available && now.expires_at == Some(now.scheduled_at + HOUR)
 }
 
@@ -243,7 +237,7 @@ async fn r21_expires_in_of_a_pending_job_counts_from_its_release(database: Datab
     inserted.push(client.insert_many(keyed_batch).await.unwrap().remove(0).job);
     for one in inserted {
         assert_eq!(one.expires_at, None);
-        assert_eq!(row(&database, one.id).await.expires_at, None);
+        assert_eq!(database.row(one.id).await.expires_at, None);
         assert!(counts_from_its_release(&database, one.id).await);
     }
 }
@@ -253,19 +247,19 @@ async fn r21_expires_in_of_a_child_counts_from_when_its_parents_have_ended(datab
     database.execute("SELECT {schema}.register_kind('brief', expires_in => '1 h')").await;
     let parent = database.client.insert(job("parent")).await.unwrap().id();
     for insert in [
-        format!("SELECT id FROM {{schema}}.insert_job('brief', after => '{{{parent}}}')"),
-        format!("SELECT id FROM {{schema}}.insert_job('b', expires_in => '1 h', after => '{{{parent}}}')"),
-        format!("SELECT id FROM {{schema}}.insert_jobs('[{{\"kind\": \"brief\", \"after\": [\"{parent}\"]}}]')"),
+        format!("SELECT id::text FROM {{schema}}.insert_job('brief', after => '{{{parent}}}')"),
+        format!("SELECT id::text FROM {{schema}}.insert_job('b', expires_in => '1 h', after => '{{{parent}}}')"),
+        format!("SELECT id::text FROM {{schema}}.insert_jobs('[{{\"kind\": \"brief\", \"after\": [\"{parent}\"]}}]')"),
     ] {
-        let id: uuid::Uuid = sqlx::query_scalar(database.sql(&insert)).fetch_one(database.pool()).await.unwrap();
-        assert!(counts_from_its_release(&database, id.into()).await, "{insert}");
+        let id = database.text(&insert).await.parse().unwrap();
+        assert!(counts_from_its_release(&database, id).await, "{insert}");
     }
     // A child that is due later expires after that.
     let late = job("late").after(parent).scheduled_in(HOUR).expires_in(HOUR);
     let late = database.client.insert(late).await.unwrap().id();
     database.set_state(parent, "completed").await;
     database.execute("SELECT FROM {schema}._release_step(100, NULL, NULL, NULL)").await;
-    let row = row(&database, late).await;
+    let row = database.row(late).await;
     assert_eq!((row.state, row.expires_at), (JobState::Scheduled, Some(row.scheduled_at + HOUR)));
 }
 
@@ -282,7 +276,7 @@ async fn r21_a_pending_job_that_stands_for_others_expires_no_sooner_than_they_wo
         let id = database.client.insert(new().expires_in(HOUR)).await.unwrap().id();
         database.client.insert(new()).await.unwrap();
         database.client.release([id]).await.unwrap();
-        assert_eq!(row(&database, id).await.expires_at, None);
+        assert_eq!(database.row(id).await.expires_at, None);
         database.client.delete([id]).await.unwrap();
     }
 }

@@ -9,10 +9,6 @@ use support::prelude::*;
 const EXPIRED: &str = "SELECT count(*) FROM {schema}.job
     WHERE state = 'discarded' AND attempt = 0 AND attempted_at IS NULL AND errors -> -1 ->> 'code' = 'expired'";
 
-async fn row(database: &Database, id: JobId) -> JobRow {
-    database.client.job(id).await.unwrap().unwrap()
-}
-
 /// Lets the time of a job pass.
 async fn pass(database: &Database, id: JobId) {
     let pass = format!("UPDATE {{schema}}.job SET expires_at = clock_timestamp() WHERE id = '{id}'");
@@ -25,8 +21,8 @@ async fn fetched(database: &Database) -> Vec<String> {
     sqlx::query_scalar(fetch).fetch_all(database.pool()).await.unwrap()
 }
 
-/// A runner that has no slot for the jobs of the tests.
-async fn caretaker(database: &Database) -> uniqueue::RunnerHandle {
+/// Starts a runner that has no slot for the jobs of the tests.
+async fn caretaker(database: &Database) {
     let runner = Runner::new(database.client.clone()).queue("unworked", 1).promote_interval(Duration::from_millis(20));
-    runner.worker(at_once).start().await.unwrap()
+    database.start(runner.worker(at_once)).await;
 }

@@ -1,6 +1,6 @@
 //! A job that has expired never starts, and one that has started does not expire.
 
-use super::{EXPIRED, caretaker, fetched, pass, row};
+use super::{EXPIRED, caretaker, fetched, pass};
 use support::prelude::*;
 
 #[support::test]
@@ -9,20 +9,19 @@ async fn r21_a_job_that_has_not_started_in_time_never_starts_and_is_discarded_wi
     let late = client.insert(job("late").expires_at(OffsetDateTime::now_utc() + HOUR)).await.unwrap();
     let soon = client.insert(job("soon").expires_in(HOUR)).await.unwrap();
     assert_eq!(soon.job.expires_at, Some(soon.job.created_at + HOUR));
-    assert_eq!(row(&database, soon.id()).await.expires_at, soon.job.expires_at);
+    assert_eq!(database.row(soon.id()).await.expires_at, soon.job.expires_at);
     pass(&database, late.id()).await;
     assert_eq!(fetched(&database).await, ["soon"]);
-    assert_eq!(row(&database, late.id()).await.state, JobState::Available);
+    assert_eq!(database.row(late.id()).await.state, JobState::Available);
     let mut events = client.clone().events();
-    let runner = caretaker(&database).await;
+    caretaker(&database).await;
     database.until(EXPIRED, 1).await;
-    let ended = row(&database, late.id()).await;
+    let ended = database.row(late.id()).await;
     assert!(ended.errors[0].error.starts_with("expired: the job had not started by 2"), "{ended:?}");
     let event = timeout(WAIT, events.recv()).await.unwrap().unwrap();
     assert_eq!((event.id, event.happened.as_str()), (late.id(), "discarded"));
     let seen = "SELECT kind || ' ' || (waited >= interval '0') FROM {schema}.expired_job";
     assert_eq!(database.text(seen).await, "late true");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -47,7 +46,7 @@ async fn r21_an_attempt_that_began_counts_as_started(database: Database, client:
         assert_eq!(fetched(&database).await.len(), 1);
         let end = format!("SELECT count(*) FROM {{schema}}.job AS j, {{schema}}.{call} AS f WHERE j.id = '{id}'");
         assert_eq!(database.number(&end.replace("[id]", "[j.id]").replace("[run]", "[j.run]")).await, 1);
-        let again = row(&database, id).await;
+        let again = database.row(id).await;
         assert_eq!((again.state, again.expires_at), (JobState::Available, None), "{call}");
         assert_eq!(fetched(&database).await.len(), 1, "{call}");
     }
@@ -56,7 +55,7 @@ async fn r21_an_attempt_that_began_counts_as_started(database: Database, client:
     assert_eq!(fetched(&database).await.len(), 1);
     database.execute("UPDATE {schema}.job SET reserved_until = clock_timestamp()").await;
     assert!(database.number("SELECT rescued FROM {schema}.maintain()").await > 0);
-    assert_eq!(row(&database, id).await.expires_at, None);
+    assert_eq!(database.row(id).await.expires_at, None);
 }
 
 #[support::test]
@@ -76,7 +75,7 @@ async fn r21_an_operators_retry_of_an_expired_job_runs_it_however_late(database:
     pass(&database, id).await;
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 1);
     database.client.retry([id]).await.unwrap();
-    let again = row(&database, id).await;
+    let again = database.row(id).await;
     assert_eq!((again.state, again.expires_at), (JobState::Available, None));
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 0);
     assert_eq!(fetched(&database).await, ["a"]);
@@ -100,21 +99,19 @@ async fn r21_an_expired_job_does_not_hold_up_its_group_or_its_queue(database: Da
 #[support::test]
 async fn r21_a_job_that_can_expire_is_not_fetched_ahead(database: Database) {
     database.client.insert_many((0..50).map(|n| NewJob::from(Task { n }).expires_in(HOUR))).await.unwrap();
-    let most = Arc::new(AtomicUsize::new(0));
+    static MOST: AtomicI64 = AtomicI64::new(0);
     let running = database.sql("SELECT count(*) FROM {schema}.job WHERE state = 'running'");
-    let seen = most.clone();
     let work = move |job: RunningJob<Task>| {
-        let (seen, running) = (seen.clone(), running.clone());
+        let running = running.clone();
         async move {
-            let now: i64 = sqlx::query_scalar(running).fetch_one(job.client().pool()).await.unwrap();
-            seen.fetch_max(usize::try_from(now).unwrap(), Ordering::Relaxed);
+            let now = sqlx::query_scalar(running).fetch_one(job.client().pool()).await.unwrap();
+            MOST.fetch_max(now, Ordering::Relaxed);
         }
     };
-    let runner = database.runner().queue("default", 2).worker(work).start().await.unwrap();
+    database.start(database.runner().queue("default", 2).worker(work)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 50).await;
-    runner.stop().await.unwrap();
     // Two in slots, and results of jobs that ended which are not recorded yet.
-    let most = most.load(Ordering::Relaxed);
+    let most = MOST.load(Ordering::Relaxed);
     assert!(most <= 10, "{most} were fetched");
 }
 
@@ -127,18 +124,14 @@ async fn r21_no_job_starts_late_where_start_and_expiry_race(database: Database) 
         let job = NewJob::from(Task { n }).expires_in(expiry);
         if n.is_multiple_of(3) { job.group(format!("g{}", n % 5)).group_limit(2) } else { job }
     };
-    let mut runners = Vec::new();
     for _ in 0..3 {
         let work = async |_: RunningJob<Task>| tokio::time::sleep(Duration::from_millis(3)).await;
-        runners.push(quick(&database.client).worker(work).start().await.unwrap());
+        database.start(quick(&database.client).worker(work)).await;
     }
     database.client.insert_many((0..COUNT).map(job)).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE finalized_at IS NULL", 0).await;
-    for runner in runners {
-        runner.stop().await.unwrap();
-    }
-    let late = "SELECT count(*) FROM {schema}.job WHERE attempted_at >= expires_at";
-    assert_eq!(database.number(late).await, 0);
+    database.end().await;
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE attempted_at >= expires_at").await, 0);
     let completed = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND errors = '[]'";
     let (completed, expired) = (database.number(completed).await, database.number(EXPIRED).await);
     eprintln!("{completed} started in time, {expired} expired");
@@ -154,16 +147,14 @@ async fn r21_the_start_itself_checks(database: Database, client: &Client) {
     let id = client.insert(job("a").expires_in(Duration::from_millis(400))).await.unwrap().id();
     // The fetch waits for the queue's row until the job has expired.
     let transaction = database.begin("SELECT FROM {schema}.queue WHERE name = 'default' FOR UPDATE").await;
-    let fetching = tokio::spawn({
-        let (pool, fetch) =
-            (database.pool().clone(), database.sql("SELECT kind FROM {schema}.fetch_jobs('{default}', 'remote', 10)"));
-        async move { sqlx::query_scalar::<_, String>(fetch).fetch_all(&pool).await.unwrap() }
-    });
     let expired = format!("SELECT count(*) FROM {{schema}}.job WHERE id = '{id}' AND expires_at <= clock_timestamp()");
-    database.until(&expired, 1).await;
-    transaction.rollback().await.unwrap();
-    assert!(fetching.await.unwrap().is_empty());
-    assert_eq!(row(&database, id).await.state, JobState::Available);
+    let waiting = async {
+        database.until_locked("%fetch_jobs%", 1).await;
+        database.until(&expired, 1).await;
+        transaction.rollback().await.unwrap();
+    };
+    assert!(tokio::join!(fetched(&database), waiting).0.is_empty());
+    assert_eq!(database.row(id).await.state, JobState::Available);
 }
 
 #[support::test]
@@ -172,11 +163,10 @@ async fn r21_a_job_that_cannot_be_discarded_holds_up_no_other(database: Database
     client.insert(job("a").expires_in(HOUR)).await.unwrap();
     database.trigger("BEFORE UPDATE", "OLD.kind = 'stuck' AND NEW.state = 'discarded'", "RAISE 'no';").await;
     database.execute("UPDATE {schema}.job SET expires_at = clock_timestamp()").await;
-    let runner = caretaker(&database).await;
+    caretaker(&database).await;
     database.until(EXPIRED, 1).await;
-    assert_eq!(row(&database, stuck).await.state, JobState::Available);
+    assert_eq!(database.row(stuck).await.state, JobState::Available);
     assert!(fetched(&database).await.is_empty());
-    runner.stop().await.unwrap();
 }
 
 /// The server's clock was ahead when the job was inserted, and went back: the database's clock decides what is now.
@@ -185,11 +175,9 @@ async fn r21_a_clock_that_went_back_expires_nothing_early(database: Database) {
     let id = database.client.insert(job("a").scheduled_in(HOUR).expires_in(HOUR)).await.unwrap().id();
     database.execute("UPDATE {schema}.job SET created_at = now() + interval '1 h'").await;
     assert_eq!(database.number("SELECT expired FROM {schema}.maintain()").await, 0);
-    let next_in =
-        "SELECT next_in BETWEEN 7100000 AND 7200000 FROM {schema}._run_service('expirer', '{\"interval\": 9000000}')";
-    let is_two_hours: bool = sqlx::query_scalar(database.sql(next_in)).fetch_one(database.pool()).await.unwrap();
-    assert!(is_two_hours);
-    assert_eq!(row(&database, id).await.state, JobState::Scheduled);
+    let next_in = "SELECT (next_in BETWEEN 7100000 AND 7200000)::text FROM {schema}._run_service('expirer', '{\"interval\": 9000000}')";
+    assert_eq!(database.text(next_in).await, "true");
+    assert_eq!(database.row(id).await.state, JobState::Scheduled);
 }
 
 #[support::test]
@@ -215,9 +203,8 @@ async fn r21_a_job_after_one_that_expired_is_cancelled(database: Database) {
     let parent = database.client.insert(job("parent").expires_in(HOUR)).await.unwrap().id();
     database.execute(&format!("SELECT {{schema}}.insert_job('child', after => ARRAY['{parent}'::uuid])")).await;
     pass(&database, parent).await;
-    let runner = caretaker(&database).await;
+    caretaker(&database).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE kind = 'child' AND state = 'cancelled'", 1).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -228,6 +215,6 @@ async fn r21_an_attempt_that_a_stop_cut_short_was_a_start(database: Database) {
     let runner = runner.start().await.unwrap();
     timeout(WAIT, begun.notified()).await.unwrap();
     runner.stop().await.unwrap();
-    let again = row(&database, id).await;
+    let again = database.row(id).await;
     assert_eq!((again.state, again.attempt, again.expires_at), (JobState::Available, 0, None));
 }

@@ -13,10 +13,6 @@ fn by_n() -> UniquePolicy {
     UniquePolicy::new().by_arg_fields(["n"])
 }
 
-async fn row(database: &Database, id: JobId) -> JobRow {
-    database.client.job(id).await.unwrap().unwrap()
-}
-
 /// What a report counts, for comparing: jobs, unchanged, grouped, other group, running, unfit, contested.
 fn counts(report: &BackfillReport) -> [u64; 7] {
     let BackfillReport { jobs, unchanged, grouped, other_group, running, unfit, contested, .. } = report;
@@ -37,11 +33,11 @@ async fn after_a_backfill_a_job_has_the_group_that_an_insert_would_give_it(datab
     let report = Backfill::groups::<Sync>(client).await.unwrap();
     assert_eq!((counts(&report), report.is_settled()), ([1, 0, 1, 0, 0, 0, 0], true));
     let expected = client.insert(Sync { customer: 7 }).await.unwrap().job;
-    let found = row(&database, id).await;
+    let found = database.row(id).await;
     assert!(expected.group_key.is_some());
     let group = |job: &JobRow| (job.group_key.clone(), job.group_limit, job.in_order);
     assert_eq!(group(&found), group(&expected));
-    assert_eq!(row(&database, ended).await.group_key, None, "it is final");
+    assert_eq!(database.row(ended).await.group_key, None, "it is final");
     // By a name and a policy, in order, in each state in which a job waits.
     for (n, state) in ["available", "pending", "scheduled", "retryable"].into_iter().enumerate() {
         let id = client.insert(numbered(n)).await.unwrap().id();
@@ -89,10 +85,10 @@ async fn groups_that_jobs_have_change_only_when_asked(database: Database, client
     }
     let backfill = || Backfill::groups_of(client, "a", UniqueKey::raw("all")).in_order();
     assert_eq!(counts(&backfill().await.unwrap()), [3, 1, 0, 2, 0, 0, 0]);
-    assert_eq!(row(&database, other).await.group_key.as_deref(), Some("other"));
+    assert_eq!(database.row(other).await.group_key.as_deref(), Some("other"));
     assert_eq!(counts(&backfill().overwrite().await.unwrap()), [3, 1, 2, 0, 0, 0, 0]);
     for id in [other, unlimited, began] {
-        let found = row(&database, id).await;
+        let found = database.row(id).await;
         assert_eq!((found.group_key.as_deref(), found.in_order), (Some("all"), true));
     }
     let first = format!("SELECT count(*) FROM {{schema}}.job WHERE began IS NOT NULL AND id = '{began}'");
@@ -113,12 +109,11 @@ async fn a_group_that_can_never_work_is_refused_before_a_job_is_read(database: D
     }
 
     let of = |policy: UniquePolicy| Backfill::groups_of(client, "a", policy);
-    let hour = std::time::Duration::from_secs(3_600);
     for (backfill, expected) in [
         (Backfill::groups::<Plain>(client), "the kind has no group"),
         (of(by_n()).limit(0), "invalid group_limit: must be 1 to 32767: 0"),
         (of(by_n()).limit(2).in_order(), "must be 1 for a job that is in_order: 2"),
-        (of(by_n().window(hour)), "window"),
+        (of(by_n().window(HOUR)), "window"),
         (of(UniqueKey::raw("").into()), "key"),
         (of(by_n()).batch(0), "invalid batch: must be at least 1: 0"),
         (Backfill::groups_of(client, "", by_n()), "kind"),
@@ -145,11 +140,10 @@ async fn a_job_leaves_its_group_only_under_the_lock_of_its_queue(database: Datab
     client.insert(numbered(1).group("old")).await.unwrap();
     // As a fetch that has counted the jobs of a group, and has not started the chosen ones yet.
     let fetch = database.begin("SELECT FROM {schema}._lock_queue('default')").await;
-    let waits = "SELECT count(*) FROM pg_stat_activity
-        WHERE wait_event_type = 'Lock' AND query LIKE '%-- Puts jobs%' AND datname = current_database()";
+
     let (report, ()) = tokio::join!(Backfill::groups_of(client, "a", UniqueKey::raw("new")).overwrite(), async {
-        database.until(waits, 1).await;
-        database.until(waits, 0).await;
+        database.until_locked("%-- Puts jobs%", 1).await;
+        database.until_locked("%-- Puts jobs%", 0).await;
         let regrouped = "SELECT count(*) FROM {schema}.job WHERE group_key = 'new'";
         assert_eq!(database.number(regrouped).await, 0, "the row was not to be had in time");
         fetch.rollback().await.unwrap();

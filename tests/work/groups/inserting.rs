@@ -92,7 +92,7 @@ async fn a_group_that_can_never_work_is_an_error_that_says_so_in_rust_and_in_sql
         (job("task").group_limit(2), "group_limit => 2", "invalid group_limit: needs a group"),
         (job("task").in_order(), "in_order => true", "invalid in_order: needs a group"),
         (
-            job("task").group_by(UniquePolicy::new().window(std::time::Duration::from_secs(60))),
+            job("task").group_by(UniquePolicy::new().window(MINUTE)),
             r#"group_policy => '{"window": "PT60S"}'"#,
             "a group has none",
         ),

@@ -118,20 +118,11 @@ async fn blocked_groups_keep_no_other_job_from_its_turn(database: Database) {
             CASE WHEN n < 1000 THEN '00000000-0000-7000-8000-000000000001'::uuid END
         FROM generate_series(0, 9999) AS n";
     database.execute(insert).await;
-    let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('00000000-0000-7000-8000-000000000001', 'busy', '{}', now() + interval '1 hour', true)";
-    database.execute(insert).await;
+    database.enter_runner(Uuid::from_u128(0x7000_8000_0000_0000_0001), "busy", "{}").await;
     let _runner = RunnerProcess::start(&Order::of(&database, "r"));
-    let jobs = |group: Option<&str>| {
-        let work = |_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1);
-        let group = group.map(ToOwned::to_owned);
-        (0..100).map(work).map(move |job| match &group {
-            Some(group) => job.group(group.clone()),
-            None => job,
-        })
-    };
-    database.client.insert_many(jobs(None)).await.unwrap();
-    database.client.insert_many(jobs(Some("zz"))).await.unwrap();
+    let jobs = || (0..100).map(|_| NewJob::from(Work { deed: Deed::Plain, millis: 0 }).priority(-1));
+    database.client.insert_many(jobs()).await.unwrap();
+    database.client.insert_many(jobs().map(|job| job.group("zz"))).await.unwrap();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 200).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'running'").await, 1_000);
 }

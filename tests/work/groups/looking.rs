@@ -41,8 +41,7 @@ narrow full 1 1 1 4 Group \"full\" waits for job ID, which runs.";
         assert_eq!(found, std::slice::from_ref(group));
     }
     assert_eq!(Admin::new(&database.client).groups().of("narrow", "free").await.unwrap(), []);
-    let one_queue = "SELECT string_agg(group_key, ' ') FROM {schema}.groups('narrow')";
-    assert_eq!(database.text(one_queue).await, "full");
+    assert_eq!(database.text("SELECT string_agg(group_key, ' ') FROM {schema}.groups('narrow')").await, "full");
 }
 
 /// The names of all groups, by pages of this length.

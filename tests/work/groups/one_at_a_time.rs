@@ -16,7 +16,7 @@ async fn an_insert_while_one_runs_waits_and_covers_the_later_ones(database: Data
         GATE.pass().await;
     };
     client.insert(one(1)).await.unwrap();
-    let runner = Runner::new(client.clone()).queue("default", 10).worker(work).start().await.unwrap();
+    database.start(database.runner().queue("default", 10).worker(work)).await;
     GATE.begun(1).await;
     let second = client.insert(one(2)).await.unwrap();
     assert!(!second.duplicate);
@@ -32,7 +32,6 @@ async fn an_insert_while_one_runs_waits_and_covers_the_later_ones(database: Data
     GATE.begun(1).await;
     GATE.open(1);
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 2).await;
-    runner.stop().await.unwrap();
     assert_limits_were_kept(&database).await;
 }
 
@@ -46,11 +45,9 @@ async fn a_job_that_fails_while_another_waits_is_superseded_by_it(database: Data
         }
         Ok(Outcome::complete())
     };
-    let retry = RetryPolicy::fixed(Duration::ZERO);
-    let runner =
-        Runner::new(client.clone()).queue("default", 10).retry_policy(retry).worker(work).start().await.unwrap();
+    database.start(quick(client).worker(work)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 1).await;
-    runner.stop().await.unwrap();
+    database.end().await;
     let job = client.job(first).await.unwrap().unwrap();
     assert_eq!(job.state.as_str(), "discarded");
     assert!(job.errors.iter().any(|error| error.error == "superseded: another job holds the unique key"));
@@ -58,7 +55,7 @@ async fn a_job_that_fails_while_another_waits_is_superseded_by_it(database: Data
 
 #[support::test]
 async fn one_at_a_time_takes_no_window_and_no_raw_key(database: Database) {
-    for policy in [UniquePolicy::new().window(Duration::from_secs(60)), UniquePolicy::from(UniqueKey::raw("a"))] {
+    for policy in [UniquePolicy::new().window(MINUTE), UniquePolicy::from(UniqueKey::raw("a"))] {
         let refused = database.client.insert(NewJob::from(Task { n: 1 }).one_at_a_time(policy)).await.unwrap_err();
         assert!(refused.to_string().starts_with("invalid unique policy"), "{refused}");
     }

@@ -149,8 +149,7 @@ async fn a_place_that_is_freed_elsewhere_among_very_many_blocked_groups_is_found
         );
         let began = Instant::now();
         database.execute(&free).await;
-        let filled = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND kind <> 'other'";
-        database.until(filled, n).await;
+        database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND kind <> 'other'", n).await;
         waits.push(began.elapsed());
     }
     waits.sort_unstable();

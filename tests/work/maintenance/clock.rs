@@ -66,8 +66,7 @@ async fn a_service_whose_holder_died_before_the_clock_went_back_is_free(database
         eventually!(holder(&database, service).await == "r", "{service}");
     }
     database.until_state(job.id(), JobState::Available).await;
-    let ran_ahead = "SELECT count(*) FROM {schema}.maintenance WHERE service = 'reindexer' AND ran_at > now()";
-    database.until(ran_ahead, 0).await;
+    database.until("SELECT count(*) FROM {schema}.maintenance WHERE service = 'reindexer' AND ran_at > now()", 0).await;
     assert_eq!(holder(&database, "pruner").await, "");
 }
 

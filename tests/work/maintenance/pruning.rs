@@ -27,8 +27,7 @@ async fn each_state_and_queue_has_a_retention_of_its_own(database: Database) {
             final_jobs(&database, queue, state, 600, 1).await;
         }
     }
-    let hour = Duration::from_secs(3600);
-    let retention = Retention::forever().completed(Duration::from_secs(300)).cancelled(hour);
+    let retention = Retention::forever().completed(Duration::from_secs(300)).cancelled(HOUR);
     database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 6, "too little pruned");
     let left = "SELECT string_agg(queue || ' ' || state, ', ' ORDER BY queue, state) FROM {schema}.job";
@@ -48,7 +47,7 @@ async fn ids_that_follow_no_clock_or_another_one_are_pruned_as_well(database: Da
         FROM unnest(ARRAY[{schema}.id_at(now() + interval '1 year'), 'ffffffff-ffff-4fff-bfff-ffffffffffff',
             '00000000-0000-4000-8000-000000000000', '00000000-0000-0000-0000-000000000000']) AS n";
     database.execute(ahead).await;
-    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let retention = Retention::forever().completed(HOUR);
     database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 0, "not all pruned");
 }
@@ -64,11 +63,10 @@ async fn what_may_go_is_found_among_many_that_may_not(database: Database) {
     final_jobs(&database, "a", "discarded", 7 * 3600, 9000).await;
     final_jobs(&database, "a", "completed", 6 * 3600, 3000).await;
     final_jobs(&database, "a", "completed", 60, 3000).await;
-    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let retention = Retention::forever().completed(HOUR);
     database.start(caretaker(&database).retention(retention).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 21_000, "not all pruned");
-    let kept = "SELECT count(*) FROM {schema}.job WHERE state = 'completed'";
-    assert_eq!(database.number(kept).await, 3000);
+    assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'completed'").await, 3000);
 }
 
 #[support::test]
@@ -77,8 +75,7 @@ async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round(database: D
     let day = Retention::default();
     // Some that may go come last, to tell when a round is over.
     final_jobs(&database, "a", "completed", 2 * 86_400, 1).await;
-    let runner =
-        caretaker(&database).retention(day.discarded(Duration::ZERO)).prune_interval(QUICK).start().await.unwrap();
+    database.start(caretaker(&database).retention(day.discarded(Duration::ZERO)).prune_interval(QUICK)).await;
     eventually!(database.number(JOBS).await == 20_000, "no round is over");
     let read =
         "SELECT coalesce(sum(idx_tup_fetch), 0)::bigint FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
@@ -93,7 +90,6 @@ async fn jobs_that_may_not_go_are_looked_at_once_and_not_every_round(database: D
         }
         assert!(began.elapsed() < WAIT, "{before} rows read, then {after}");
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -114,7 +110,7 @@ async fn where_completed_jobs_are_kept_for_no_time_they_are_deleted_at_completio
     };
     let runner = database.runner().queue("default", 10).queue("kept", 10);
     let runner = runner.retention(Retention::forever().completed(Duration::ZERO));
-    database.start(runner.prune_interval(Duration::from_secs(3600)).worker(work)).await;
+    database.start(runner.prune_interval(HOUR).worker(work)).await;
     let kept = (0..9).map(|n| NewJob::from(Task { n }).queue("kept"));
     database.client.insert_many(kept).await.unwrap();
     database.client.insert_many((0..90).map(|n| Task { n })).await.unwrap();
@@ -131,7 +127,7 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(datab
     database.start(runner.prune_interval(QUICK).worker(at_once)).await;
     let key = |text: &str| UniqueKey::raw(text).scope(UniqueScope::Completed);
     let without = database.client.insert(Task { n: 1 }).unique_key(key("a")).await.unwrap();
-    let bounded = key("b").period(Duration::from_secs(3600));
+    let bounded = key("b").period(HOUR);
     let with = database.client.insert(Task { n: 2 }).unique_key(bounded.clone()).await.unwrap();
     eventually!(database.client.job(without.id()).await.unwrap().is_none(), "not deleted");
     eventually!(
@@ -148,7 +144,7 @@ async fn a_claim_that_outlives_completion_keeps_the_row_until_its_deadline(datab
 #[support::test]
 async fn a_queue_that_stops_keeping_is_heeded_after_a_heartbeat(database: Database) {
     let runner = database.runner().queue("default", 10).lease(Duration::from_secs(1));
-    database.start(runner.prune_interval(Duration::from_secs(3600)).worker(at_once)).await;
+    database.start(runner.prune_interval(HOUR).worker(at_once)).await;
     database.execute("INSERT INTO {schema}.queue (name, keep_completed) VALUES ('default', '0')").await;
     eventually!(
         {

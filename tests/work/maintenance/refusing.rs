@@ -32,9 +32,9 @@ async fn tries(database: &Database) -> i64 {
     database.number(TRIES).await
 }
 
-async fn pruner(database: &Database) -> RunnerHandle {
-    let retention = Retention::forever().completed(Duration::from_secs(3600));
-    caretaker(database).retention(retention).prune_interval(QUICK).start().await.unwrap()
+async fn prune(database: &Database) {
+    let retention = Retention::forever().completed(HOUR);
+    database.start(caretaker(database).retention(retention).prune_interval(QUICK)).await;
 }
 
 #[tokio::test]
@@ -46,13 +46,13 @@ async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
         database.execute(&table).await;
         let insert = "INSERT INTO {schema}.report SELECT id FROM {schema}.job ORDER BY id OFFSET 700 LIMIT 1";
         database.execute(insert).await;
-        let runner = pruner(&database).await;
+        prune(&database).await;
         eventually!(database.number(JOBS).await == 1, "the others stay");
         // Nor those that are past their retention later.
         final_jobs(&database, "a", "completed", 2 * 3600, 3000).await;
         eventually!(database.number(JOBS).await == 1, "later ones stay");
         assert_eq!(database.number("SELECT count(*) FROM {schema}.report JOIN {schema}.job ON id = job").await, 1);
-        runner.stop().await.unwrap();
+        database.end().await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn a_job_that_somebody_refers_to_keeps_no_other_from_being_pruned() {
 async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round(database: Database) {
     final_jobs(&database, "a", "completed", 8 * 3600, 5000).await;
     refuse(&database, "DELETE", "OLD.queue = 'a'").await;
-    let runner = pruner(&database).await;
+    prune(&database).await;
     eventually!(database.number(TRIES).await > 1, "none is tried");
     let first = tries(&database).await;
     assert!(first < 1000, "{first} tries");
@@ -68,7 +68,6 @@ async fn jobs_that_may_not_be_deleted_are_tried_once_and_not_every_round(databas
     final_jobs(&database, "b", "completed", 2 * 3600, 5000).await;
     eventually!(database.number(JOBS).await == 5000, "the others stay");
     assert_eq!(tries(&database).await, first);
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -80,12 +79,11 @@ async fn many_jobs_that_may_not_be_deleted_keep_few_others_from_it(database: Dat
         WHERE n BETWEEN 700 AND 799 OR n % 500 = 0 AND n > 1000)";
     assert_eq!(database.execute(some).await, 110);
     refuse(&database, "DELETE", "OLD.priority = 1").await;
-    let runner = pruner(&database).await;
+    prune(&database).await;
     eventually!(database.number(JOBS).await <= 130, "the others stay");
     assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE priority = 1").await, 110);
     let tries = tries(&database).await;
     assert!(tries < 2000, "{tries} tries");
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -96,13 +94,13 @@ async fn a_job_that_may_not_be_discarded_keeps_no_other_from_being_rescued(datab
     }
     refuse(&database, "UPDATE", "NEW.state = 'discarded' AND NEW.args->>'n' = '13'").await;
     die(&database, Duration::ZERO).await;
-    let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
+    database.start(caretaker(&database).lease(SECOND)).await;
     let states = "SELECT string_agg(state || ' ' || count, ', ' ORDER BY state)
         FROM (SELECT state::text, count(*) FROM {schema}.job GROUP BY state) AS s";
     eventually!(database.text(states).await == "available 25, discarded 24, running 1", "the others are lost");
     let tries = tries(&database).await;
     assert!(tries < 50, "{tries} tries");
-    runner.stop().await.unwrap();
+    database.end().await;
     // The next runner of the service does not know of that.
     database.drop_trigger().await;
     database.start(caretaker(&database)).await;

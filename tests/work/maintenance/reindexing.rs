@@ -117,19 +117,16 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Dat
 
 #[support::test]
 async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_nothing(database: Database) {
-    let switched_off = caretaker(&database).no_reindexing().start().await.unwrap();
-    let through_a_pooler = caretaker(&database).reindex_interval(QUICK).poll_only().start().await.unwrap();
+    database.start(caretaker(&database).no_reindexing()).await;
+    database.start(caretaker(&database).reindex_interval(QUICK).poll_only()).await;
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(super::holder(&database, "reindexer").await, "");
-    switched_off.stop().await.unwrap();
-    through_a_pooler.stop().await.unwrap();
 }
 
 #[support::test]
 async fn a_queue_that_was_just_made_is_walked_after_an_interval_and_not_at_once(database: Database) {
-    let service = "INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('reindexer', now())";
-    database.execute(service).await;
+    database.execute("INSERT INTO {schema}.maintenance (service, leased_until) VALUES ('reindexer', now())").await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.prepare(&mut connection, "begin_run").await;
     for (interval, begins) in [("1 day", 0), ("1 day", 0), ("0", 1), ("1 day", 0)] {

@@ -28,7 +28,7 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out(database: Database) {
     let job = database.client.insert(Task { n: 1 }).await.unwrap();
     die(&database, Duration::from_secs(2)).await;
     // On its own it would look every ten seconds only.
-    database.start(caretaker(&database).lease(Duration::from_secs(3600)).queue("default", 1)).await;
+    database.start(caretaker(&database).lease(HOUR).queue("default", 1)).await;
     database.until_state(job.id(), JobState::Completed).await;
     let waited = "SELECT (extract(epoch FROM j.attempted_at - r.leased_until) * 1000)::bigint
         FROM {schema}.job AS j, {schema}.runner AS r WHERE r.name = 'dead'";
@@ -39,8 +39,8 @@ async fn the_rescuer_is_awake_when_a_lease_runs_out(database: Database) {
 #[support::test]
 async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and_says_why(database: Database) {
     let killer = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(2).await.unwrap();
-    let row = async || database.client.job(killer.id()).await.unwrap().unwrap();
-    let runner = caretaker(&database).lease(Duration::from_secs(1)).start().await.unwrap();
+    let row = async || database.row(killer.id()).await;
+    database.start(caretaker(&database).lease(SECOND)).await;
     // The first crash uses up no attempt.
     for (crash, attempt, state) in
         [(1, 0, JobState::Retryable), (2, 1, JobState::Retryable), (3, 2, JobState::Discarded)]
@@ -50,7 +50,6 @@ async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and
         let row = row().await;
         assert_eq!((row.crashes, row.attempt, row.state), (crash, attempt, state), "{row:?}");
     }
-    runner.stop().await.unwrap();
     let said: Vec<_> = row().await.errors.into_iter().map(|error| (error.attempt, error.error)).collect();
     let rescued = "rescued: the runner died or lost its lease";
     let discarded = format!("{rescued}; discarded: its runner died 3 times in a row while it had the job");
@@ -60,7 +59,7 @@ async fn a_job_that_keeps_killing_its_worker_is_discarded_at_its_third_crash_and
 #[support::test]
 async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears_the_suspicion(database: Database) {
     let job = database.client.insert(Task { n: 1 }).queue("unworked").await.unwrap();
-    let row = async || database.client.job(job.id()).await.unwrap().unwrap();
+    let row = async || database.row(job.id()).await;
     for (crashes, attempt) in [(1, 0), (2, 1)] {
         die(&database, Duration::ZERO).await;
         rescue(&database).await;
@@ -69,9 +68,8 @@ async fn a_crash_as_a_suspect_uses_up_an_attempt_and_an_attempt_that_ends_clears
     let fails = |_: RunningJob<Task>| async { Err::<(), _>("no luck") };
     database.pass(Duration::from_secs(5)).await;
     rescue(&database).await;
-    let runner = database.runner().queue("unworked", 1).worker(fails).start().await.unwrap();
+    database.start(database.runner().queue("unworked", 1).worker(fails)).await;
     eventually!(row().await.errors.len() == 3, "not worked");
-    runner.stop().await.unwrap();
     assert_eq!((row().await.crashes, row().await.attempt), (0, 2));
 }
 
@@ -81,7 +79,7 @@ async fn a_second_crash_does_not_use_up_the_last_attempt(database: Database) {
     die(&database, Duration::ZERO).await;
     database.execute("UPDATE {schema}.job SET attempt = 2, crashes = 1").await;
     rescue(&database).await;
-    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    let row = database.row(job.id()).await;
     assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, 2, 1));
 }
 
@@ -90,7 +88,7 @@ async fn a_job_with_one_attempt_is_not_started_again_after_a_crash(database: Dat
     let job = database.client.insert(Task { n: 1 }).queue("unworked").max_attempts(1).await.unwrap();
     die(&database, Duration::ZERO).await;
     rescue(&database).await;
-    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    let row = database.row(job.id()).await;
     assert_eq!((row.state, row.attempt), (JobState::Discarded, 1));
     assert!(row.errors[0].error.ends_with("discarded: a job with one attempt is not started again"), "{row:?}");
 }
@@ -113,7 +111,7 @@ async fn crash(first: (i16, u32), second: (i16, u32)) -> [(JobState, u16); 2] {
     rescue(&database).await;
     let mut ends = Vec::new();
     for id in ids {
-        let row = database.client.job(id).await.unwrap().unwrap();
+        let row = database.row(id).await;
         ends.push((row.state, row.crashes));
     }
     [ends[0], ends[1]]
@@ -161,9 +159,9 @@ async fn an_operators_retry_of_a_job_that_was_discarded_for_its_crashes_is_a_sus
     die(&database, Duration::ZERO).await;
     database.execute("UPDATE {schema}.job SET crashes = 2").await;
     rescue(&database).await;
-    assert_eq!(database.client.job(job.id()).await.unwrap().unwrap().state, JobState::Discarded);
+    assert_eq!(database.row(job.id()).await.state, JobState::Discarded);
     database.client.retry([job.id()]).await.unwrap();
-    let row = database.client.job(job.id()).await.unwrap().unwrap();
+    let row = database.row(job.id()).await;
     assert_eq!((row.state, row.crashes), (JobState::Available, 1));
 }
 
@@ -175,7 +173,7 @@ async fn the_promoter_sleeps_until_the_next_job_is_due(database: Database) {
         database.client.insert(Task { n: 1 }).scheduled_in(Duration::from_millis(wait)).await.unwrap();
     }
     // Looking at intervals alone would never find them.
-    database.start(caretaker(&database).promote_interval(Duration::from_secs(3600))).await;
+    database.start(caretaker(&database).promote_interval(HOUR)).await;
     eventually!(database.number(WAITING).await == 0, "not promoted in time");
 }
 

@@ -4,7 +4,7 @@ use uniqueue::CatchUp;
 use uniqueue_admin::{PeriodicChange, PeriodicSource};
 
 use super::caretaker;
-use super::periodic::{slots, until_placed};
+use super::periodic::{slots, stored, until_placed};
 use support::prelude::*;
 
 #[support::test]
@@ -21,14 +21,11 @@ async fn a_schedule_or_a_zone_changed_in_the_table_begins_anew(database: Databas
         ("time_zone = 'Pacific/Auckland'", 86_400),
         ("schedule = 'PT10S'", 10),
     ] {
-        let before = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
+        let before = stored(&database, "a").await;
         database.execute(&format!("UPDATE {{schema}}.periodic SET {change}")).await;
         eventually!(
-            {
-                let after = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
-                after.next_at.is_some() && after.next_at != before.next_at && after.starts_at > before.starts_at
-            },
-            "{change}"
+            let after = stored(&database, "a").await;
+            after.next_at.is_some() && after.next_at != before.next_at && after.starts_at > before.starts_at, "{change}"
         );
         assert!(database.number(next_in).await <= at_most, "{change}");
     }
@@ -46,7 +43,7 @@ async fn a_runner_that_read_the_old_schedule_does_not_place_the_new_one(database
         "SELECT count(*) FROM {{schema}}.run_periodic('a', NULL, '{seen}', ARRAY[now()], now() + interval '300 days')"
     );
     assert_eq!(database.number(&run).await, 0);
-    assert_eq!(Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().next_at, None);
+    assert_eq!(stored(&database, "a").await.next_at, None);
 }
 
 #[support::test]
@@ -77,18 +74,12 @@ async fn malformed_schedules_in_the_table_delay_nothing_and_are_named(database: 
         ]) WITH ORDINALITY AS b (s, n)";
     database.execute(insert).await;
     let too_long = "INSERT INTO {schema}.periodic (name, kind, schedule) VALUES ('long', 'tick', repeat('1,', 500) || '1 * * * *')";
-    let refused = sqlx::query(database.sql(too_long)).execute(database.pool()).await.unwrap_err().to_string();
+    let (_, refused) = database.refused(too_long).await;
     assert!(refused.contains("periodic_schedule_short"), "{refused}");
     database.client.define_periodic(PeriodicJob::every("good", SECOND, job("tick"))).await.unwrap();
     database.start(caretaker(&database)).await;
     eventually!(slots(&database, "good").await.0 > 2, "the good one is held up");
-    eventually!(
-        {
-            database.number("SELECT count(*) FROM {schema}.periodic WHERE problem LIKE 'invalid schedule: %'").await
-                == 5
-        },
-        "the bad ones say nothing"
-    );
+    database.until("SELECT count(*) FROM {schema}.periodic WHERE problem LIKE 'invalid schedule: %'", 5).await;
     let (_, distinct, span) = slots(&database, "good").await;
     assert_eq!(distinct, span, "no slot was late for another");
     let diagnosis = Admin::new(&database.client).diagnose().await.unwrap();
@@ -104,31 +95,26 @@ async fn a_slot_whose_job_the_database_refuses_delays_no_other(database: Databas
     }
     database.start(caretaker(&database)).await;
     eventually!(slots(&database, "b").await.0 > 2, "the good one is held up");
-    let problem = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap().problem;
+    let problem = stored(&database, "a").await.problem;
     assert!(problem.as_ref().is_some_and(|problem| problem.contains("not today")), "{problem:?}");
 }
 
 #[support::test]
 async fn a_periodic_job_is_changed_in_part(database: Database) {
     let periodic = Admin::new(&database.client).periodic();
-    database
-        .client
-        .define_periodic(PeriodicJob::cron("a", "0 9 * * *", job("tick")).catch_up(CatchUp::All))
-        .await
-        .unwrap();
+    let all = PeriodicJob::cron("a", "0 9 * * *", job("tick")).catch_up(CatchUp::All);
+    database.client.define_periodic(all).await.unwrap();
     let args = serde_json::value::to_raw_value(&json!({"depth": 2})).unwrap();
     let change = PeriodicChange::new().time_zone("Europe/Berlin").args(args).priority(3).queue("slow");
     assert!(periodic.set("a", change).await.unwrap());
-    let row = periodic.find("a").await.unwrap().unwrap();
-    assert_eq!(
-        (row.schedule.as_str(), row.time_zone.as_str(), row.catch_up),
-        ("0 9 * * *", "Europe/Berlin", CatchUp::All)
-    );
+    let row = stored(&database, "a").await;
+    let expected = ("0 9 * * *", "Europe/Berlin", CatchUp::All);
+    assert_eq!((row.schedule.as_str(), row.time_zone.as_str(), row.catch_up), expected);
     assert_eq!((row.args.get(), row.priority, row.queue.as_str()), ("{\"depth\": 2}", 3, "slow"));
     // The args null are a value, and not the lack of one.
     let null = PeriodicChange::new().args(serde_json::value::to_raw_value(&json!(null)).unwrap());
     assert!(periodic.set("a", null).await.unwrap());
-    assert_eq!(periodic.find("a").await.unwrap().unwrap().args.get(), "null");
+    assert_eq!(stored(&database, "a").await.args.get(), "null");
     assert!(!periodic.set("nobody", PeriodicChange::new().priority(1)).await.unwrap());
     for change in [
         PeriodicChange::new().schedule("0 9 * *"),
@@ -138,7 +124,7 @@ async fn a_periodic_job_is_changed_in_part(database: Database) {
     ] {
         assert!(periodic.set("a", change.clone()).await.is_err(), "{change:?}");
     }
-    assert_eq!(periodic.find("a").await.unwrap().unwrap().schedule, "0 9 * * *");
+    assert_eq!(stored(&database, "a").await.schedule, "0 9 * * *");
 }
 
 #[support::test]
@@ -150,12 +136,10 @@ async fn a_periodic_job_is_defined_and_changed_in_sql(database: Database) {
     assert!(answer("'a', 'tick', '0 9 * * *'").await.unwrap());
     assert!(!answer("'a', time_zone => 'Europe/Berlin'").await.unwrap());
     assert!(!answer("'a', kind => 'tock', args => '{\"n\": 1}'").await.unwrap());
-    let row = Admin::new(&database.client).periodic().find("a").await.unwrap().unwrap();
+    let row = stored(&database, "a").await;
     assert_eq!((row.args.get(), row.max_attempts, row.source), ("{\"n\": 1}", 25, PeriodicSource::Database));
-    assert_eq!(
-        (row.kind.as_str(), row.schedule.as_str(), row.time_zone.as_str()),
-        ("tock", "0 9 * * *", "Europe/Berlin")
-    );
+    let expected = ("tock", "0 9 * * *", "Europe/Berlin");
+    assert_eq!((row.kind.as_str(), row.schedule.as_str(), row.time_zone.as_str()), expected);
     for call in ["'b'", "'b', 'tick'", "'b', schedule => 'PT1H'", "NULL"] {
         let error = answer(call).await.unwrap_err().to_string();
         assert!(error.contains("unknown periodic job"), "{call}: {error}");

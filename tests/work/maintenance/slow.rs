@@ -38,7 +38,7 @@ async fn many_are_pruned() {
     let database = Database::new().await;
     final_jobs(&database, "a", "completed", 8 * 3600, JOBS).await;
     slow(&database, "DELETE", "true", TAKES).await;
-    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let retention = Retention::forever().completed(HOUR);
     let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
     run_until(&database, runner, HALF, "state = 'completed'").await;
 }
@@ -94,7 +94,7 @@ async fn others_are_pruned() {
     final_jobs(&database, "slow", "completed", 9 * 3600, 1).await;
     final_jobs(&database, "a", "completed", 8 * 3600, 5).await;
     slow(&database, "DELETE", "OLD.queue = 'slow'", 6.0).await;
-    let retention = Retention::forever().completed(Duration::from_secs(3600));
+    let retention = Retention::forever().completed(HOUR);
     let runner = caretaker(&database).retention(retention).prune_interval(Duration::from_millis(10));
     run_until(&database, runner, 1, "state = 'completed'").await;
 }

@@ -3,17 +3,13 @@
 use super::Ground;
 use support::prelude::*;
 
-pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: Ground) {
-    let (sender, mut started) = mpsc::unbounded_channel();
-    let work = move |job: RunningJob<Task>| {
-        let sender = sender.clone();
-        async move { sender.send(job.args.n).map_err(|error| error.to_string()) }
-    };
+pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: &Ground) {
+    let (work, mut started) = telling(|job| job.args.n);
     ground.client.insert_many((0..50).map(|n| Task { n })).await.unwrap();
-    let runner = ground.runner().worker(work).start().await.unwrap();
+    ground.database.start(ground.runner().worker(work)).await;
     let mut seen = Vec::new();
     for _ in 0..50 {
-        seen.push(timeout(WAIT, started.recv()).await.unwrap().unwrap());
+        seen.push(next(&mut started).await);
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
@@ -21,19 +17,19 @@ pub async fn jobs_that_wait_and_jobs_that_come_are_picked_up(ground: Ground) {
         let mut tx = ground.client.pool().begin().await.unwrap();
         ground.client.insert(Task { n }).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(timeout(WAIT, started.recv()).await.unwrap(), Some(n));
+        assert_eq!(next(&mut started).await, n);
     }
-    runner.stop().await.unwrap();
+    ground.database.end().await;
     let worked = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1";
     assert_eq!(ground.database.number(worked).await, 60);
     assert_eq!(ground.database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
 
-pub async fn a_failed_job_is_tried_again_and_discarded_in_the_end(ground: Ground) {
+pub async fn a_failed_job_is_tried_again_and_discarded_in_the_end(ground: &Ground) {
     let work = |job: RunningJob<Task>| async move {
         if job.attempt() < 3 || job.args.n == 0 { Err(format!("no luck {}", job.attempt())) } else { Ok(()) }
     };
-    let runner = ground.runner().worker(work).start().await.unwrap();
+    ground.database.start(ground.runner().worker(work)).await;
     let hopeless = ground.client.insert(Task { n: 0 }).max_attempts(3).await.unwrap();
     let better = ground.client.insert(Task { n: 1 }).await.unwrap();
     let row = ground.until(hopeless.id(), JobState::Discarded).await;
@@ -42,66 +38,61 @@ pub async fn a_failed_job_is_tried_again_and_discarded_in_the_end(ground: Ground
     assert_eq!(row.attempt, 3);
     let row = ground.until(better.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.errors.len()), (3, 2));
-    runner.stop().await.unwrap();
 }
 
-pub async fn a_scheduled_job_starts_when_it_is_due(ground: Ground) {
-    let runner = ground.runner().worker(at_once).start().await.unwrap();
+pub async fn a_scheduled_job_starts_when_it_is_due(ground: &Ground) {
+    ground.database.start(ground.runner().worker(at_once)).await;
     let delay = Duration::from_millis(400);
     let soon = ground.client.insert(Task { n: 1 }).scheduled_in(delay).await.unwrap();
     let late = ground.client.insert(Task { n: 2 }).scheduled_in(HOUR).await.unwrap();
     let row = ground.until(soon.id(), JobState::Completed).await;
     assert!(row.attempted_at.unwrap() - row.created_at >= delay);
     assert_eq!(ground.client.job(late.id()).await.unwrap().unwrap().state, JobState::Scheduled);
-    runner.stop().await.unwrap();
 }
 
-pub async fn a_snoozed_job_comes_back(ground: Ground) {
+pub async fn a_snoozed_job_comes_back(ground: &Ground) {
     let work = async |job: RunningJob<Task>| match job.row().run {
         1..=3 => Outcome::snooze(Duration::from_millis(30)),
         _ => Outcome::complete(),
     };
-    let runner = ground.runner().worker(work).start().await.unwrap();
+    ground.database.start(ground.runner().worker(work)).await;
     let snoozed = ground.client.insert(Task { n: 1 }).max_attempts(1).await.unwrap();
     let row = ground.until(snoozed.id(), JobState::Completed).await;
     assert_eq!((row.attempt, row.run), (1, 4));
-    runner.stop().await.unwrap();
 }
 
-pub async fn a_running_job_that_is_cancelled_is_told(ground: Ground) {
+pub async fn a_running_job_that_is_cancelled_is_told(ground: &Ground) {
     let (sender, mut told) = mpsc::unbounded_channel();
     let work = move |job: RunningJob<Task>| {
         let sender = sender.clone();
         async move { sender.send(job.stopped().await) }
     };
-    let runner = ground.runner().worker(work).start().await.unwrap();
+    ground.database.start(ground.runner().worker(work)).await;
     let running = ground.client.insert(Task { n: 1 }).await.unwrap();
     ground.until(running.id(), JobState::Running).await;
     let cancelled_at = Instant::now();
     assert_eq!(ground.client.cancel([running.id()]).await.unwrap(), [running.id()]);
-    assert_eq!(timeout(WAIT, told.recv()).await.unwrap(), Some(StopReason::Cancelled));
+    assert_eq!(next(&mut told).await, StopReason::Cancelled);
     // By the next heartbeat at the latest: a quarter of the lease; the rest is for busy machines.
     assert!(cancelled_at.elapsed() < Duration::from_secs(5), "{:?}", cancelled_at.elapsed());
-    runner.stop().await.unwrap();
+    ground.database.end().await;
     let row = ground.client.job(running.id()).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempt), (JobState::Cancelled, 1));
 }
 
-pub async fn a_paused_queue_rests_until_it_is_resumed(ground: Ground) {
+pub async fn a_paused_queue_rests_until_it_is_resumed(ground: &Ground) {
     ground.database.execute("INSERT INTO {schema}.queue (name, paused_at) VALUES ('default', now())").await;
-    let work = at_once;
-    let poll_interval = Duration::from_millis(20);
-    let runner = ground.runner().queue("open", 1).poll_interval(poll_interval).worker(work).start().await.unwrap();
+    let runner = ground.runner().queue("open", 1).poll_interval(Duration::from_millis(20));
+    ground.database.start(runner.worker(at_once)).await;
     let paused = ground.client.insert(Task { n: 1 }).await.unwrap();
     let open = ground.client.insert(Task { n: 2 }).queue("open").await.unwrap();
     ground.until(open.id(), JobState::Completed).await;
     assert_eq!(ground.client.job(paused.id()).await.unwrap().unwrap().state, JobState::Available);
     ground.database.execute("UPDATE {schema}.queue SET paused_at = NULL").await;
     ground.until(paused.id(), JobState::Completed).await;
-    runner.stop().await.unwrap();
 }
 
-pub async fn a_stop_finishes_what_runs_and_leaves_the_rest(ground: Ground) {
+pub async fn a_stop_finishes_what_runs_and_leaves_the_rest(ground: &Ground) {
     let (work, started, go_on) = held_up();
     ground.client.insert_many((0..100).map(|n| Task { n })).await.unwrap();
     let runner = ground.runner().worker(work).start().await.unwrap();
@@ -116,7 +107,7 @@ pub async fn a_stop_finishes_what_runs_and_leaves_the_rest(ground: Ground) {
     assert_eq!(ground.database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
 
-pub async fn effects_commit_with_their_completion_exactly_once(ground: Ground) {
+pub async fn effects_commit_with_their_completion_exactly_once(ground: &Ground) {
     ground.database.execute("CREATE TABLE {schema}.effect (n integer)").await;
     let insert = ground.database.sql("INSERT INTO {schema}.effect VALUES (1)");
     let work = move |job: RunningJob<Task>| {
@@ -133,7 +124,7 @@ pub async fn effects_commit_with_their_completion_exactly_once(ground: Ground) {
             Ok::<_, BoxError>(())
         }
     };
-    let runner = ground.runner().worker(work).start().await.unwrap();
+    ground.database.start(ground.runner().worker(work)).await;
     let jobs = ground.client.insert_many((0..10).map(|n| Task { n })).await.unwrap();
     for job in jobs {
         let row = ground.until(job.id(), JobState::Completed).await;
@@ -141,59 +132,52 @@ pub async fn effects_commit_with_their_completion_exactly_once(ground: Ground) {
         // An Ok without the commit does not pass for done.
         assert!(row.errors[0].error.contains("did not commit"), "{row:?}");
     }
-    runner.stop().await.unwrap();
+    ground.database.end().await;
     assert_eq!(ground.database.number("SELECT count(*) FROM {schema}.effect").await, 10);
 }
 
-pub async fn the_jobs_of_a_dead_runner_come_back(ground: Ground) {
+pub async fn the_jobs_of_a_dead_runner_come_back(ground: &Ground) {
     let lost = ground.client.insert(Task { n: 1 }).await.unwrap();
     let killer = ground.client.insert(Task { n: 2 }).max_attempts(1).await.unwrap();
     for job in [&lost, &killer] {
         ground.database.set_state(job.id(), "running").await;
-        let id = job.id();
-        ground.database.execute(&format!("UPDATE {{schema}}.job SET attempt = 1 WHERE id = '{id}'")).await;
     }
-    let runner = ground.runner().worker(at_once).start().await.unwrap();
+    ground.database.execute("UPDATE {schema}.job SET attempt = 1").await;
+    ground.database.start(ground.runner().worker(at_once)).await;
     let lost = ground.until(lost.id(), JobState::Completed).await;
     assert_eq!((lost.run, lost.attempt, lost.crashes), (1, 1, 1));
     for row in [lost, ground.until(killer.id(), JobState::Discarded).await] {
         assert!(row.errors[0].error.starts_with("rescued: "), "{row:?}");
     }
-    runner.stop().await.unwrap();
 }
 
-pub async fn final_jobs_are_pruned(ground: Ground) {
+pub async fn final_jobs_are_pruned(ground: &Ground) {
     let retention = Retention::forever().completed(Duration::ZERO);
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
-    let runner = runner.worker(at_once).start().await.unwrap();
+    ground.database.start(runner.worker(at_once)).await;
     ground.client.insert_many((0..20).map(|n| Task { n })).await.unwrap();
-    eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await == 0, "not pruned");
-    runner.stop().await.unwrap();
+    ground.database.until("SELECT count(*) FROM {schema}.job", 0).await;
 }
 
-pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: Ground) {
+pub async fn jobs_that_the_database_refuses_to_change_hold_up_no_other(ground: &Ground) {
     let due = |n| NewJob::from(Task { n }).scheduled_in(Duration::from_millis(100));
     let jobs = ground.client.insert_many((0..20).map(due)).await.unwrap();
-    let rules = format!(
-        "CREATE TABLE {{schema}}.report (job uuid REFERENCES {{schema}}.job (id) DEFERRABLE INITIALLY DEFERRED);
-        INSERT INTO {{schema}}.report VALUES ('{}');
-        CREATE FUNCTION {{schema}}._refuse() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN RAISE EXCEPTION 'not this one'; END $$;
-        CREATE TRIGGER refuse BEFORE UPDATE ON {{schema}}.job FOR EACH ROW
-            WHEN (NEW.args->>'n' = '7') EXECUTE FUNCTION {{schema}}._refuse()",
+    let table = format!(
+        "CREATE TABLE {{schema}}.report AS SELECT '{}'::uuid AS job;
+        ALTER TABLE {{schema}}.report ADD FOREIGN KEY (job) REFERENCES {{schema}}.job (id) DEFERRABLE INITIALLY DEFERRED",
         jobs[13].id()
     );
-    sqlx::raw_sql(ground.database.sql(&rules)).execute(ground.database.pool()).await.unwrap();
+    ground.database.execute(&table).await;
+    ground.database.trigger("BEFORE UPDATE", "NEW.args->>'n' = '7'", "RAISE EXCEPTION 'not this one';").await;
     let retention = Retention::forever().completed(Duration::from_millis(1));
     let runner = ground.runner().retention(retention).prune_interval(Duration::from_millis(10));
-    let runner = runner.worker(at_once).start().await.unwrap();
+    ground.database.start(runner.worker(at_once)).await;
     eventually!(ground.database.number("SELECT count(*) FROM {schema}.job").await <= 2, "held up");
     assert_eq!(ground.client.job(jobs[7].id()).await.unwrap().unwrap().state, JobState::Scheduled);
     assert_eq!(ground.client.job(jobs[13].id()).await.unwrap().unwrap().state, JobState::Completed);
-    runner.stop().await.unwrap();
 }
 
-pub async fn inserts_of_every_sort_mean_the_same(ground: Ground) {
+pub async fn inserts_of_every_sort_mean_the_same(ground: &Ground) {
     let client = &ground.client;
     let unique =
         |n: u32, on_conflict| job("unique").unique_key(UniqueKey::raw(format!("key {n}")).on_conflict(on_conflict));
@@ -219,20 +203,15 @@ pub async fn inserts_of_every_sort_mean_the_same(ground: Ground) {
     tx.rollback().await.unwrap();
     assert!(client.job(gone.id()).await.unwrap().is_none());
     // Many at once, over connections that take turns.
-    let rivals: Vec<_> = (0..20)
-        .map(|_| {
-            let (client, job): (Client, NewJob) = (client.clone(), unique(10, OnConflict::Ignore));
-            tokio::spawn(async move { client.insert(job).await.unwrap().duplicate })
-        })
-        .collect();
-    let mut new = 0;
-    for rival in rivals {
-        new += u32::from(!rival.await.unwrap());
-    }
-    assert_eq!(new, 1);
+    let rivals = (0..20).map(|_| {
+        let (client, job): (Client, NewJob) = (client.clone(), unique(10, OnConflict::Ignore));
+        async move { client.insert(job).await.unwrap().duplicate }
+    });
+    let duplicates = rivals.collect::<JoinSet<_>>().join_all().await;
+    assert_eq!(duplicates.iter().filter(|duplicate| !**duplicate).count(), 1);
 }
 
-pub async fn a_wait_for_a_rival_is_bounded_and_leaves_no_bound_behind(ground: Ground) {
+pub async fn a_wait_for_a_rival_is_bounded_and_leaves_no_bound_behind(ground: &Ground) {
     let unique = || job("unique").unique_key(UniqueKey::raw("contested"));
     let mut rival = ground.database.pool().begin().await.unwrap();
     ground.database.client.insert(unique()).tx(&mut rival).await.unwrap();
@@ -250,7 +229,7 @@ pub async fn a_wait_for_a_rival_is_bounded_and_leaves_no_bound_behind(ground: Gr
     }
 }
 
-pub async fn changes_by_hand_change(ground: Ground) {
+pub async fn changes_by_hand_change(ground: &Ground) {
     let client = &ground.client;
     let jobs = client.insert_many((0..4).map(|n| Task { n })).await.unwrap();
     let ids: Vec<_> = jobs.iter().map(uniqueue::Inserted::id).collect();
@@ -275,18 +254,15 @@ pub async fn changes_by_hand_change(ground: Ground) {
     }
 }
 
-pub async fn migrations_and_explanations_work(ground: Ground) {
+pub async fn migrations_and_explanations_work(ground: &Ground) {
     let name = format!("{}_again", ground.database.schema);
     let schema = uniqueue::SchemaName::new(&name).unwrap();
     let client = Client::builder().schema(schema).pool(ground.client.pool().clone());
     let many = (0..4).map(|_| {
         let client = client.clone();
-        tokio::spawn(async move { client.migrate().await.unwrap().len() })
+        async move { client.migrate().await.unwrap().len() }
     });
-    let mut applied = Vec::new();
-    for one in many.collect::<Vec<_>>() {
-        applied.push(one.await.unwrap());
-    }
+    let applied = many.collect::<JoinSet<_>>().join_all().await;
     assert_eq!(applied.iter().filter(|count| **count > 0).count(), 1, "{applied:?}");
     client.check_schema().await.unwrap();
     let unique = || job("unique").unique_key(UniqueKey::raw("k"));

@@ -33,7 +33,7 @@ impl Ground {
                 let bouncer = bouncer::shared().await?;
                 let pool = PgPoolOptions::new().max_connections(10).acquire_timeout(WAIT);
                 let pool = pool.connect(&bouncer.url(&database.url)).await.expect("a pool through PgBouncer");
-                Client::builder().schema(database.client.schema().clone()).pool(pool)
+                database.client_over(pool)
             }
         };
         Some(Self { database, client, mode })
@@ -92,8 +92,9 @@ in_every_mode! {
     migrations_and_explanations_work,
 }
 
-async fn run<F: Future<Output = ()>>(mode: Mode, body: impl FnOnce(Ground) -> F) {
+async fn run(mode: Mode, body: impl AsyncFnOnce(&Ground)) {
     if let Some(ground) = Ground::new(mode).await {
-        body(ground).await;
+        body(&ground).await;
+        ground.database.end().await;
     }
 }

@@ -22,7 +22,7 @@ async fn no_session_behind_the_pooler_keeps_anything() {
             (SELECT 'advisory locks' FROM pg_locks AS l
              WHERE l.pid = pg_backend_pid() AND l.locktype = 'advisory' LIMIT 1),
             (SELECT 'cursor ' || c.name FROM pg_cursors AS c WHERE c.is_holdable LIMIT 1)), pg_sleep(0.01)";
-    let mut sessions = std::collections::HashSet::new();
+    let mut sessions = HashSet::new();
     for _ in 0..30 {
         // Two at once, so that one session is not enough.
         let look = || sqlx::query_as::<_, (i32, String, ())>(kept).fetch_one(ground.client.pool());
@@ -54,8 +54,7 @@ async fn a_pooler_that_mixes_up_prepared_statements_is_refused_by_name() {
         .acquire_timeout(WAIT)
         .connect_lazy(&careless.url(&database.url))
         .unwrap();
-    let client = Client::builder().schema(database.client.schema().clone()).pool(pool);
-    let runner = Runner::new(client).queue("default", 1).poll_only().worker(at_once);
+    let runner = Runner::new(database.client_over(pool)).queue("default", 1).poll_only().worker(at_once);
     let error = runner.start().await.unwrap_err();
     assert!(matches!(error, Error::Database(_) | Error::InvalidRunner { .. }), "{error}");
     assert!(error.to_string().contains("1.21") && error.to_string().contains("max_prepared_statements"), "{error}");

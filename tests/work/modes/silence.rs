@@ -79,7 +79,7 @@ async fn ten_idle_queues_cost_a_few_statements_a_second_and_no_notify() {
     tokio::time::sleep(window).await;
     let sent = server.statements().split_off(before);
     let a_minute = sent.len() * 60 / window.as_secs() as usize;
-    let mut kinds = std::collections::BTreeMap::<&str, usize>::new();
+    let mut kinds = BTreeMap::<&str, usize>::new();
     for statement in &sent {
         *kinds.entry(statement).or_default() += 1;
     }
@@ -95,15 +95,8 @@ async fn ten_idle_queues_cost_a_few_statements_a_second_and_no_notify() {
 async fn a_runner_that_only_polls_neither_listens_nor_is_notified() {
     let server = Logging::start("polling").await;
     let mut listener = server.listener().await;
-    let runner = Runner::new(server.client.clone())
-        .queue("default", 5)
-        .poll_only()
-        .poll_interval(Duration::from_millis(20))
-        .promote_interval(Duration::from_millis(20))
-        .worker(at_once)
-        .start()
-        .await
-        .unwrap();
+    let runner = quick(&server.client).poll_only().poll_interval(Duration::from_millis(20)).worker(at_once);
+    let runner = runner.start().await.unwrap();
     for n in 0..5 {
         let mut jobs = vec![server.client.insert(Task { n }).await.unwrap().id()];
         jobs.push(server.client.insert(Task { n }).scheduled_in(Duration::from_millis(30)).await.unwrap().id());

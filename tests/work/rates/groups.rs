@@ -38,12 +38,7 @@ async fn a_group_whose_token_is_due_starts_its_next_job_soon(database: Database)
 
 #[support::test(with(HISTORY))]
 async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept(database: Database) {
-    database
-        .client
-        .queue("default")
-        .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(3600)))))
-        .await
-        .unwrap();
+    database.client.queue("default").set(QueueChanges::new().group_rate(Some(Rate::per(1, HOUR)))).await.unwrap();
     let group = |n: u32| work(0).group(format!("g{n}")).in_order();
     database.client.insert_many((0..60).map(|n| group(n % 20))).await.unwrap();
     database.client.insert_many((0..20).map(|_| work(0))).await.unwrap();
@@ -55,11 +50,7 @@ async fn a_group_without_a_token_holds_up_no_other_and_its_order_is_kept(databas
 
 #[support::test(with(HISTORY))]
 async fn the_rate_of_groups_changes_live(database: Database, client: &Client) {
-    client
-        .queue("default")
-        .set(QueueChanges::new().group_rate(Some(Rate::per(1, Duration::from_secs(3600)))))
-        .await
-        .unwrap();
+    client.queue("default").set(QueueChanges::new().group_rate(Some(Rate::per(1, HOUR)))).await.unwrap();
     client.insert_many((0..60).map(|n| work(0).group(format!("g{}", n % 3)))).await.unwrap();
     let _runner = RunnerProcess::start(&Order::of(&database, "r"));
     database.until("SELECT count(*) FROM {schema}.start_log", 3).await;
@@ -80,16 +71,10 @@ async fn rows_of_groups_whose_times_have_passed_are_pruned(database: Database, c
         UNION ALL VALUES ('default', 'rated', now() + interval '1 h', now() - interval '1 s')
         UNION ALL VALUES ('default', 'nothing', NULL::timestamptz, NULL::timestamptz)";
     database.execute(insert).await;
-    let runner = database
-        .runner()
-        .queue("default", 1)
-        .prune_interval(Duration::from_millis(10))
-        .worker(|_: RunningJob<Work>| async {})
-        .start()
-        .await
-        .unwrap();
+    let runner = database.runner().queue("default", 1).prune_interval(Duration::from_millis(10));
+    database.start(runner.worker(|_: RunningJob<Work>| async {})).await;
     database.until("SELECT count(*) FROM {schema}.queue_group", 2).await;
-    runner.stop().await.unwrap();
+    database.end().await;
     assert!(client.queue("default").remove().await.is_ok());
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue_group").await, 0, "removed with the settings");
 }

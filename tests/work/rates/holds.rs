@@ -25,7 +25,7 @@ struct Log {
     held: Arc<Mutex<Option<Instant>>>,
 }
 
-async fn runner(client: &Client, concurrency: usize, log: &Log) -> RunnerHandle {
+async fn start(database: &Database, concurrency: usize, log: &Log) {
     let log = log.clone();
     let call = move |job: RunningJob<Call>| {
         let log = log.clone();
@@ -41,8 +41,7 @@ async fn runner(client: &Client, concurrency: usize, log: &Log) -> RunnerHandle 
             }
         }
     };
-    let runner = Runner::new(client.clone()).queue("default", concurrency).poll_interval(HOUR).worker(call);
-    runner.start().await.unwrap()
+    database.start(database.runner().queue("default", concurrency).poll_interval(HOUR).worker(call)).await;
 }
 
 fn call() -> NewJob {
@@ -54,9 +53,9 @@ async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner(datab
     let hold = client.insert(Call { hold: Some(Held::Queue { millis: 1_500 }) }).priority(1).await.unwrap().id();
     client.insert_many((0..20).map(|_| call())).await.unwrap();
     let log = Log::default();
-    let first = runner(client, 1, &log).await;
+    start(&database, 1, &log).await;
     database.until("SELECT count(*) FROM {schema}.queue WHERE held_until > clock_timestamp()", 1).await;
-    let second = runner(client, 5, &log).await;
+    start(&database, 5, &log).await;
     database.until(LEFT, 0).await;
     let settings = client.queue("default").settings().await.unwrap();
     assert_eq!(settings.held_until, None, "it has passed");
@@ -70,23 +69,19 @@ async fn a_worker_that_holds_its_queue_holds_the_rest_back_on_every_runner(datab
     assert!(late < 1_000, "the queue went on {late} ms after the hold");
     let job = client.job(hold).await.unwrap().unwrap();
     assert_eq!(job.attempt, 1, "the first run used up no attempt");
-    for runner in [first, second] {
-        runner.stop().await.unwrap();
-    }
 }
 
 #[support::test(with(HISTORY))]
 async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back(database: Database, client: &Client) {
     client.insert_many((0..2_000).map(|_| call())).await.unwrap();
     let log = Log::default();
-    let runner = runner(client, 2, &log).await;
+    start(&database, 2, &log).await;
     // The runner is quick by now, and fetches ahead.
     database.until("SELECT least(count(*), 1500) FROM {schema}.job WHERE state = 'completed'", 1_500).await;
     let hold = Call { hold: Some(Held::Queue { millis: 2_000 }) };
     client.insert(hold).priority(1).await.unwrap();
     client.insert_many((0..20_000).map(|_| call())).await.unwrap();
     database.until(LEFT, 0).await;
-    runner.stop().await.unwrap();
     let held = log.held.lock().unwrap().unwrap();
     let (from, to) = (held + Duration::from_millis(500), held + Duration::from_millis(1_900));
     let ran = log.ran.lock().unwrap().iter().filter(|at| (from..to).contains(*at)).count();
@@ -97,7 +92,7 @@ async fn jobs_that_were_fetched_ahead_of_a_hold_are_given_back(database: Databas
 async fn a_worker_that_holds_its_group_holds_no_other_back(database: Database, client: &Client) {
     client.insert(Call { hold: Some(Held::Group { millis: 1_500 }) }).group("a").priority(1).await.unwrap();
     let log = Log::default();
-    let runner = runner(client, 2, &log).await;
+    start(&database, 2, &log).await;
     database.until("SELECT count(*) FROM {schema}.queue_group WHERE held_until > clock_timestamp()", 1).await;
     client.insert_many((0..20).map(|n| call().group(if n % 2 == 0 { "a" } else { "b" }))).await.unwrap();
     client.insert_many((0..10).map(|_| call())).await.unwrap();
@@ -111,7 +106,6 @@ async fn a_worker_that_holds_its_group_holds_no_other_back(database: Database, c
     let during = "SELECT count(*) FROM {schema}.start_log AS h, {schema}.queue_group AS g
         WHERE h.group_key = 'a' AND h.at > g.held_until - interval '1200 ms' AND h.at < g.held_until";
     assert_eq!(database.number(during).await, 0, "starts while the group was held");
-    runner.stop().await.unwrap();
 }
 
 #[support::test(with(HISTORY))]
@@ -119,11 +113,10 @@ async fn a_job_without_a_group_that_holds_its_group_only_waits_itself(database: 
     client.insert(Call { hold: Some(Held::Group { millis: 3_600_000 }) }).priority(1).await.unwrap();
     client.insert_many((0..10).map(|n| if n % 2 == 0 { call() } else { call().group("a") })).await.unwrap();
     let log = Log::default();
-    let runner = runner(client, 1, &log).await;
+    start(&database, 1, &log).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'scheduled' AND attempt = 0", 1).await;
     assert_eq!(database.number("SELECT count(*) FROM {schema}.queue_group").await, 0);
-    runner.stop().await.unwrap();
 }
 
 #[support::test(with(HISTORY))]
@@ -144,7 +137,7 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed(database
     client.insert(call()).await.unwrap();
     client.insert(call().group("a")).await.unwrap();
     let log = Log::default();
-    let runner = runner(client, 2, &log).await;
+    start(&database, 2, &log).await;
     database.until("SELECT count(*) FROM {schema}.runner WHERE idle", 1).await;
     assert!(log.ran.lock().unwrap().is_empty());
     assert_eq!(queue.resume().await.unwrap().held_until, None);
@@ -153,7 +146,6 @@ async fn an_operator_s_hold_ends_when_the_queue_or_the_group_is_resumed(database
     assert!(!queue.resume_group("a").await.unwrap(), "it is not held any more");
     assert_eq!(names(Admin::new(client).held_groups()).await, []);
     database.until(LEFT, 0).await;
-    runner.stop().await.unwrap();
     let refused = queue.hold_group("", HOUR).await.unwrap_err().to_string();
     assert_eq!(refused, "invalid group: must be 1 to 512 bytes: 0");
     // The longest that there is.
@@ -167,13 +159,12 @@ async fn a_hold_waits_for_an_open_change_of_its_queue_and_other_results_do_not(d
     client.insert(Call { hold: Some(Held::Queue { millis: 50 }) }).priority(1).await.unwrap();
     client.insert_many((0..10).map(|_| call())).await.unwrap();
     let log = Log::default();
-    let runner = runner(client, 11, &log).await;
+    start(&database, 11, &log).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 10).await;
     tx.commit().await.unwrap();
     let began = Instant::now();
     database.until(LEFT, 0).await;
     assert!(began.elapsed() < WAIT);
-    runner.stop().await.unwrap();
 }
 
 #[support::test(with(HISTORY))]
@@ -192,10 +183,9 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
         let others = others.clone();
         async move { others.ran.lock().unwrap().push(Instant::now()) }
     };
-    let runner = Runner::new(client.clone()).queue("default", 2).queue("other", 2).worker(call).start().await.unwrap();
+    database.start(Runner::new(client.clone()).queue("default", 2).queue("other", 2).worker(call)).await;
     let began = Instant::now();
-    let done = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND queue = 'other'";
-    database.until(done, 20).await;
+    database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND queue = 'other'", 20).await;
     assert!(began.elapsed() < soak(5, 25) * Duration::from_secs(1), "a fetch waited for the open transaction");
     // The queue comes after its group here, and fetches have waited for it meanwhile.
     client.queue("default").hold(HOUR).tx(&mut tx).await.unwrap();
@@ -207,7 +197,6 @@ async fn an_open_hold_of_a_group_holds_up_no_other_queue_and_deadlocks_with_no_f
     assert_eq!(database.number(of_a).await, 0, "a job of the held group started");
     assert!(queue.resume_group("a").await.unwrap());
     database.until(LEFT, 0).await;
-    runner.stop().await.unwrap();
 }
 
 #[support::test(with(HISTORY))]
@@ -229,7 +218,7 @@ async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting(database: Da
             }
         }
     };
-    let runner = Runner::new(client.clone()).queue("default", 10).worker(call).start().await.unwrap();
+    database.start(Runner::new(client.clone()).queue("default", 10).worker(call)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state IN ('running', 'completed')", 10).await;
     let began = Instant::now();
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 9).await;
@@ -240,5 +229,4 @@ async fn a_hold_that_waits_for_a_lock_keeps_no_other_result_waiting(database: Da
         .until("SELECT count(*) FROM {schema}.queue WHERE held_until > clock_timestamp() + interval '50 min'", 1)
         .await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'scheduled' AND attempt = 0", 1).await;
-    runner.stop().await.unwrap();
 }

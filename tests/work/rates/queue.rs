@@ -74,7 +74,7 @@ async fn a_first_rate_of_a_queue_that_has_settings_lets_the_whole_burst_start(da
 #[support::test(with(HISTORY))]
 async fn a_rate_changes_live(database: Database, client: &Client) {
     // After the first job the next one waits for an hour.
-    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, HOUR)))).await.unwrap();
     client.insert_many((0..300).map(|_| work(0))).await.unwrap();
     let runners = runners(&database, 2);
     database.until("SELECT count(*) FROM {schema}.start_log", 1).await;
@@ -96,7 +96,7 @@ async fn a_rate_changes_live(database: Database, client: &Client) {
 
 #[support::test(with(HISTORY))]
 async fn queues_without_a_rate_go_on_beside_one_that_waits(database: Database, client: &Client) {
-    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, Duration::from_secs(3600))))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(1, HOUR)))).await.unwrap();
     client.insert_many((0..50).map(|n| work(0).queue(if n < 10 { "default" } else { "other" }))).await.unwrap();
     let runners = runners(&database, 1);
     database.until("SELECT count(*) FROM {schema}.job WHERE queue = 'other' AND state = 'completed'", 40).await;
@@ -110,7 +110,7 @@ async fn queues_without_a_rate_go_on_beside_one_that_waits(database: Database, c
 
 #[support::test(with(HISTORY))]
 async fn a_job_that_is_given_back_gives_no_token_back(database: Database, client: &Client) {
-    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(3, Duration::from_secs(3600))))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(3, HOUR)))).await.unwrap();
     client.insert_many((0..5).map(|_| work(60_000))).await.unwrap();
     let runner = Runner::new(client.clone()).queue("default", 2).stop_timeout(Duration::ZERO);
     let runner = runner.stop_grace(Duration::ZERO).worker(|_: RunningJob<Work>| std::future::pending::<()>());
@@ -136,8 +136,8 @@ async fn a_rate_outside_its_limits_is_refused(database: Database) {
     }
     let by_hand = "UPDATE {schema}.queue SET rate_count = 0, rate_period = '1 s', rate_burst = 1";
     queue.set(QueueChanges::new().fair(true)).await.unwrap();
-    let refused = sqlx::query(database.sql(by_hand)).execute(database.pool()).await.unwrap_err();
-    assert!(refused.to_string().contains("queue_rate_range"), "{refused}");
+    let (_, refused) = database.refused(by_hand).await;
+    assert!(refused.contains("queue_rate_range"), "{refused}");
 }
 
 #[support::test]

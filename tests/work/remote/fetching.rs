@@ -1,6 +1,6 @@
 //! What a remote worker fetches.
 
-use super::{Remote, Task, refusal};
+use super::{Remote, Task};
 use support::prelude::*;
 
 #[support::test]
@@ -9,11 +9,10 @@ async fn jobs_come_in_the_order_of_work_with_what_a_worker_reads(database: Datab
     database.client.insert_many(jobs).await.unwrap();
     let worker = Remote::new(&database, "w");
     let fetched = worker.fetch(10).await;
-    let seen: Vec<_> =
-        fetched.iter().map(|job| (&*job.kind, &*job.queue, job.args["to"].clone(), job.attempt)).collect();
-    assert_eq!(seen, [3, 2, 1].map(|to| ("mail", "default", json!(to), 1)));
+    let seen = fetched.iter().map(|job| (&*job.kind, &*job.queue, job.args["to"].clone(), job.attempt));
+    assert_eq!(seen.collect::<Vec<_>>(), [3, 2, 1].map(|to| ("mail", "default", json!(to), 1)));
     assert_eq!((&fetched[0].meta, &fetched[0].errors, fetched[0].crashes), (&json!({}), &json!([]), 0));
-    let row = database.client.job(fetched[0].id).await.unwrap().unwrap();
+    let row = database.row(fetched[0].id.into()).await;
     assert_eq!((row.state, row.worker), (JobState::Running, Some(fetched[0].worker_id)));
     assert!(worker.fetch(10).await.is_empty());
 }
@@ -64,11 +63,11 @@ async fn pause_limit_rate_and_hold_of_a_queue_hold_for_remote_workers(database: 
     assert_eq!(worker.fetch(5).await.len(), 3);
     assert!(Remote::new(&database, "other").fetch(5).await.is_empty());
     queue().limit(None).await.unwrap();
-    queue().set(QueueChanges::new().rate(Some(Rate::per(2, Duration::from_secs(3600)).burst(2)))).await.unwrap();
+    queue().set(QueueChanges::new().rate(Some(Rate::per(2, HOUR).burst(2)))).await.unwrap();
     assert_eq!(worker.fetch(5).await.len(), 2);
     assert!(worker.fetch(5).await.is_empty());
     queue().set(QueueChanges::new().rate(None)).await.unwrap();
-    queue().hold(Duration::from_secs(60)).await.unwrap();
+    queue().hold(MINUTE).await.unwrap();
     assert!(worker.fetch(5).await.is_empty());
 }
 
@@ -92,23 +91,14 @@ async fn groups_take_turns_over_fetches_of_one_job(database: Database) {
 
 #[support::test]
 async fn jobs_that_the_database_refuses_to_start_are_left_alone_and_the_others_go_on(database: Database) {
-    for text in [
-        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            IF NEW.kind = 'bad' THEN RAISE 'refused'; END IF;
-            RETURN NEW;
-        END $$",
-        "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()",
-    ] {
-        database.execute(text).await;
-    }
+    database.trigger("BEFORE UPDATE", "NEW.kind = 'bad'", "RAISE 'refused';").await;
     let jobs = ["bad", "good", "bad", "good"].map(job);
     database.client.insert_many(jobs.into_iter().chain([job("bad").group("g"), job("good").group("h")])).await.unwrap();
     let worker = Remote::new(&database, "w");
     let kinds = async || worker.fetch(9).await.into_iter().map(|job| job.kind).collect::<Vec<_>>();
     assert_eq!(kinds().await, ["good", "good", "good"]);
     assert!(kinds().await.is_empty());
-    database.execute("DROP TRIGGER refuse ON {schema}.job").await;
+    database.drop_trigger().await;
     assert!(kinds().await.is_empty(), "they are left alone for a minute");
     try_again(&database).await;
     assert_eq!(kinds().await, ["bad", "bad", "bad"]);
@@ -136,8 +126,7 @@ async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_ot
     let set_aside = "SELECT count(*) FROM {schema}.runner AS r, jsonb_object_keys(r.memory -> 'aside')";
     assert_eq!(database.number(set_aside).await, 28);
     for _ in ["the second trial", "the third"] {
-        let discarded = "SELECT count(*) FROM {schema}.job WHERE state = 'discarded'";
-        assert_eq!(database.number(discarded).await, 0);
+        assert_eq!(database.number("SELECT count(*) FROM {schema}.job WHERE state = 'discarded'").await, 0);
         try_again(&database).await;
         let fetched = worker.fetch(1).await;
         assert_eq!(fetched[0].id, inserted[29].id().as_uuid());
@@ -150,21 +139,14 @@ async fn jobs_that_cannot_be_read_are_set_aside_then_discarded_and_hold_up_no_ot
 
 #[support::test]
 async fn a_queue_of_which_no_job_can_be_started_holds_up_no_other_and_says_so(database: Database) {
-    database
-        .execute("CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$")
-        .await;
-    let refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (NEW.queue = 'bad')
-        EXECUTE FUNCTION {schema}.refuse()";
-    database.execute(refuse).await;
+    database.trigger("BEFORE UPDATE", "NEW.queue = 'bad'", "RAISE 'no';").await;
     database.client.insert_many((0..40).map(|_| job("j").queue("bad"))).await.unwrap();
     database.client.insert(job("j").queue("good")).await.unwrap();
     let worker = Remote::new(&database, "w").of_queues(&["bad", "good"]);
     assert_eq!(worker.fetch_one().await.queue, "good");
     assert_eq!(worker.fetch(1).await.len(), 0);
-    assert_eq!(
-        database.number("SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0").await,
-        40
-    );
+    let left = "SELECT count(*) FROM {schema}.job WHERE state = 'available' AND attempt = 0";
+    assert_eq!(database.number(left).await, 40);
 }
 
 #[support::test]
@@ -175,9 +157,8 @@ async fn remote_workers_and_a_runner_share_a_queue_and_each_job_is_worked_once(d
     database.start(database.runner().queue("default", 4).worker(|_: RunningJob<Task>| async {})).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state = 'completed'", 150).await;
     assert!(worker.end(&of_remote, "complete_jobs", "").await.iter().all(|ended| ended.counted));
-    database
-        .until("SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND run = 1", 200)
-        .await;
+    let once = "SELECT count(*) FROM {schema}.job WHERE state = 'completed' AND attempt = 1 AND run = 1";
+    database.until(once, 200).await;
 }
 
 #[support::test]
@@ -187,12 +168,8 @@ async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner(database: Database) 
     // The job was a remote worker's before.
     let first = worker.fetch_one().await;
     worker.end_one(&first, "give_back_jobs", "").await;
-    let runner = "00000000-0000-7000-8000-000000000001";
-    let statement = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('{runner}', 'r', '{{default}}', now() + interval '1 hour', true)"
-    );
-    database.execute(&statement).await;
+    let runner = Uuid::from_u128(0x7000_8000_0000_0000_0001);
+    database.enter_runner(runner, "r", "{default}").await;
     let queues = support::wanted(&[("default", 1)]);
     let fetch = format!(
         "SELECT FROM {{schema}}._fetch_jobs('{runner}', '{queues}', '{{j}}', '{{}}', 0, false, '{{}}', '{{}}', '{{}}', '{{}}', NULL, NULL)"
@@ -205,7 +182,6 @@ async fn a_worker_cannot_end_or_extend_the_jobs_of_a_runner(database: Database) 
 
 #[support::test]
 async fn arguments_outside_their_limits_are_refused_by_name(database: Database) {
-    let worker = Remote::new(&database, "w");
     for (call, problem) in [
         ("'{}', 'w'", "invalid queues: must be 1 to 100 names: 0"),
         ("NULL, 'w'", "invalid queues: must be 1 to 100 names: 0"),
@@ -221,9 +197,8 @@ async fn arguments_outside_their_limits_are_refused_by_name(database: Database) 
         ("'{a}', 'w', 1, NULL, '2 days'", "invalid reserve: must be 1 second to 1 day: 2 days"),
         ("'{a}', 'w', 1, NULL, NULL", "invalid reserve: must be 1 second to 1 day: null"),
     ] {
-        let answer =
-            sqlx::query(worker.sql(&format!("SELECT FROM {{schema}}.fetch_jobs({call})"))).execute(&worker.pool);
-        assert_eq!(refusal(answer.await), ("22023".to_owned(), problem.to_owned()), "{call}");
+        let refused = database.refused(&format!("SELECT FROM {{schema}}.fetch_jobs({call})")).await;
+        assert_eq!(refused, ("22023".to_owned(), problem.to_owned()), "{call}");
     }
     assert_eq!(database.number("SELECT count(*) FROM {schema}.runner").await, 0);
 }
@@ -236,8 +211,7 @@ async fn a_worker_is_seen_as_live_until_it_stops(database: Database) {
     worker.clone().of_queues(&["a", "b"]).fetch(1).await;
     let seen = database.text("SELECT concat_ws(' ', name, queues, kinds) FROM {schema}.runner").await;
     assert_eq!(seen, "host:1 {a,b} {j}");
-    let runners = "SELECT sum(runners)::bigint FROM {schema}.queues() WHERE name IN ('a', 'b')";
-    assert_eq!(database.number(runners).await, 2);
+    assert_eq!(database.number("SELECT sum(runners)::bigint FROM {schema}.queues() WHERE name IN ('a', 'b')").await, 2);
     database.client.insert(job("j").queue("a")).await.unwrap();
     let fetched = worker.fetch_one().await;
     let view = "SELECT concat_ws(' ', runner_name, runner_is_alive, lease_left < interval '1 minute') FROM {schema}.running_job";

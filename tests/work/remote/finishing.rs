@@ -29,7 +29,7 @@ async fn each_outcome_does_to_the_job_what_it_does_in_a_runner() {
     for (rest, state, attempt_and_errors) in cases {
         let (worker, fetched) = one(&database).await;
         assert_eq!(worker.end_one(&fetched, "finish_jobs", &rest).await, (true, state.to_owned()), "{rest}");
-        let row = database.client.job(fetched.id).await.unwrap().unwrap();
+        let row = database.row(fetched.id.into()).await;
         assert_eq!(row.state.as_str(), state, "{rest}");
         assert_eq!(format!("{} {}", row.attempt, row.errors.len()), attempt_and_errors, "{rest}");
         assert_eq!(row.finalized_at.is_some(), row.state.is_final(), "{rest}");
@@ -149,9 +149,7 @@ async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice(databa
     let mixed = ", ARRAY['discard', 'complete'], errors => ARRAY['why', NULL], outputs => ARRAY[NULL, '5']";
     let rest = [jobs[4].clone(), jobs[5].clone()];
     worker.end(&rest, "finish_jobs", mixed).await;
-    let rows = [0, 1].map(|n| database.client.job(rest[n].id));
-    let [first, second] = rows;
-    let (first, second) = (first.await.unwrap().unwrap(), second.await.unwrap().unwrap());
+    let (first, second) = (database.row(rest[0].id.into()).await, database.row(rest[1].id.into()).await);
     assert_eq!((first.state, &*first.errors[0].error), (JobState::Discarded, "why"));
     assert_eq!((second.state, second.output), (JobState::Completed, Some(json!(5))));
 }
@@ -167,11 +165,7 @@ async fn effect_and_completion_are_one_in_the_workers_own_transaction(database: 
         let counted: bool =
             sqlx::query_scalar(complete()).bind(fetched.id).bind(fetched.run).fetch_one(&mut *tx).await.unwrap();
         assert!(counted);
-        if commits {
-            tx.commit().await.unwrap();
-        } else {
-            tx.rollback().await.unwrap();
-        }
+        support::end(tx, commits).await;
         let done = "SELECT count(*) FROM {schema}.effect, {schema}.job WHERE state = 'completed'";
         assert_eq!(database.number(done).await, effects);
     }

@@ -25,8 +25,7 @@ async fn without_any_runner_due_jobs_start_and_final_ones_are_deleted(database: 
 #[support::test]
 async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted(database: Database) {
     let worker = Remote::new(&database, "w");
-    let retention = Retention::forever();
-    let runner = bystander(&database).retention(retention).start().await.unwrap();
+    database.start(bystander(&database).retention(Retention::forever())).await;
     database.execute(
         "INSERT INTO {schema}.job (id, kind, queue, state, finalized_at)
         SELECT {schema}.id_at(now() - interval '8 days' + n * interval '1 ms'), 'j', q, 'completed', now() - interval '8 days'
@@ -35,7 +34,7 @@ async fn what_a_queue_or_a_known_runner_keeps_is_not_deleted(database: Database)
         ON CONFLICT DO NOTHING",
     ).await;
     database.execute("UPDATE {schema}.job SET queue = CASE WHEN random() < 0.5 THEN 'a' ELSE 'b' END").await;
-    runner.stop().await.unwrap();
+    database.end().await;
     // It died rather than stopped.
     let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, knows_groups, keep_completed)
         VALUES (gen_random_uuid(), 'dead', '{}', now() - interval '1 hour', true, '1000 years')";
@@ -75,9 +74,8 @@ async fn one_of_many_callers_does_the_work_and_another_goes_on_when_it_is_gone(d
 #[support::test]
 async fn a_runner_that_has_the_leases_leaves_nothing_to_do(database: Database) {
     database.start(bystander(&database)).await;
-    database
-        .until("SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')", 3)
-        .await;
+    let held = "SELECT count(*) FROM {schema}.maintenance WHERE service IN ('promoter', 'rescuer', 'pruner')";
+    database.until(held, 3).await;
     database.client.insert(job("j").scheduled_in(MINUTE)).await.unwrap();
     database.pass(MINUTE).await;
     assert_eq!(Remote::new(&database, "w").maintain().await.1, 0);
@@ -92,12 +90,7 @@ async fn a_row_of_refused_jobs_that_is_longer_than_a_batch_holds_up_no_job_behin
     database.execute(block).await;
     database.client.insert(job("good").scheduled_in(MINUTE)).await.unwrap();
     database.pass(MINUTE).await;
-    let refuse =
-        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$";
-    database.execute(refuse).await;
-    let trigger = "CREATE TRIGGER refuse BEFORE UPDATE ON {schema}.job FOR EACH ROW WHEN (OLD.kind = 'bad')
-        EXECUTE FUNCTION {schema}.refuse()";
-    database.execute(trigger).await;
+    database.trigger("BEFORE UPDATE", "OLD.kind = 'bad'", "RAISE 'refused';").await;
     let mut calls = 0;
     while worker.maintain().await.0 == 0 {
         calls += 1;

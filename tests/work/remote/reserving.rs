@@ -12,18 +12,15 @@ async fn a_job_comes_back_after_its_reservation_as_a_suspect_and_a_late_result_i
     assert_eq!(other.maintain().await.1, 0, "it is reserved");
     tokio::time::sleep(Duration::from_millis(1_050)).await;
     assert_eq!(other.maintain().await.1, 1);
-    let row = database.client.job(first.id).await.unwrap().unwrap();
+    let row = database.row(first.id.into()).await;
     assert_eq!((row.state, row.crashes, row.attempt), (JobState::Retryable, 1, 0));
     assert_eq!(row.errors[0].error, "rescued: the worker died, or did not extend its reservation");
     assert_eq!(hangs.complete(&first).await, (false, "retryable".to_owned()));
     database.execute("UPDATE {schema}.job SET scheduled_at = now()").await;
     assert_eq!(other.maintain().await.0, 1);
     let second = other.fetch_one().await;
-    assert_eq!(
-        (second.run, second.attempt, second.crashes),
-        (first.run + 1, 1, 0),
-        "the late result says that it lives"
-    );
+    let seen = (second.run, second.attempt, second.crashes);
+    assert_eq!(seen, (first.run + 1, 1, 0), "the late result says that it lives");
     assert_eq!(hangs.complete(&first).await, (false, "running".to_owned()));
     assert_eq!(other.complete(&second).await, (true, "completed".to_owned()));
 }
@@ -98,12 +95,7 @@ async fn extending_waits_for_no_lock_and_stores_progress(database: Database) {
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..2).map(|_| job("j"))).await.unwrap();
     let jobs = worker.fetch(2).await;
-    let mut locking = worker.pool.begin().await.unwrap();
-    sqlx::query(worker.sql("SELECT FROM {schema}.job WHERE id = $1 FOR UPDATE"))
-        .bind(jobs[0].id)
-        .execute(&mut *locking)
-        .await
-        .unwrap();
+    let locking = database.begin(&format!("SELECT FROM {{schema}}.job WHERE id = '{}' FOR UPDATE", jobs[0].id)).await;
     let extend =
         worker.sql("SELECT e.held FROM {schema}.extend_jobs($1, $2, '5 minutes', ARRAY['1', '{\"done\": 2}']) AS e");
     let held: Vec<bool> = sqlx::query_scalar(extend)
@@ -142,12 +134,10 @@ async fn a_job_that_lets_its_reservation_run_out_again_and_again_is_discarded_at
         run_out(&database).await;
         assert_eq!(worker.maintain().await.1, 1);
     }
-    let row = database.client.job(poison).await.unwrap().unwrap();
+    let row = database.row(poison).await;
     assert_eq!((row.state, row.crashes), (JobState::Discarded, 3));
-    assert!(
-        row.errors[2].error.ends_with("discarded: its runner died 3 times in a row while it had the job"),
-        "{row:?}"
-    );
+    let why = "discarded: its runner died 3 times in a row while it had the job";
+    assert!(row.errors[2].error.ends_with(why), "{row:?}");
     assert_eq!(worker.fetch(5).await.len(), 1, "the other jobs go on");
 }
 
@@ -156,9 +146,8 @@ async fn a_runner_rescues_the_jobs_of_remote_workers(database: Database) {
     database.client.insert(job("j")).await.unwrap();
     let worker = Remote::new(&database, "w").reserve("1 second");
     let fetched = worker.fetch_one().await;
-    let runner = bystander(&database).start().await.unwrap();
+    database.start(bystander(&database)).await;
     database.until("SELECT count(*) FROM {schema}.job WHERE state <> 'running'", 1).await;
-    runner.stop().await.unwrap();
     assert!(!worker.complete(&fetched).await.0);
 }
 
@@ -182,20 +171,16 @@ async fn a_busy_worker_drains_for_a_suspect_and_does_not_wait_for_long(database:
     let worker = Remote::new(&database, "w");
     database.client.insert_many((0..9).map(|_| job("j"))).await.unwrap();
     let busy = worker.fetch(1).await.remove(0);
-    database
-        .execute(
-            "UPDATE {schema}.job SET crashes = 2 WHERE state = 'available' AND id = (SELECT id FROM {schema}.job ORDER BY id DESC LIMIT 1)",
-        )
-        .await;
+    let suspect = "UPDATE {schema}.job SET crashes = 2
+        WHERE state = 'available' AND id = (SELECT id FROM {schema}.job ORDER BY id DESC LIMIT 1)";
+    database.execute(suspect).await;
     // The fetch that sees it takes other jobs still.
     assert_eq!(worker.fetch(1).await.len(), 1);
     assert!(worker.fetch(1).await.is_empty(), "it drains");
     // After two seconds it does not wait for the long job.
-    database
-        .execute(
-            "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('drains_until', now() - interval '1 s')",
-        )
-        .await;
+    let pass =
+        "UPDATE {schema}.runner SET memory = memory || jsonb_build_object('drains_until', now() - interval '1 s')";
+    database.execute(pass).await;
     let alone = worker.fetch(5).await;
     assert_eq!(alone.iter().map(|job| job.crashes).collect::<Vec<_>>(), [2]);
     assert!(worker.fetch(5).await.is_empty());
@@ -211,9 +196,8 @@ async fn a_reservation_ends_although_the_clock_went_back(database: Database) {
     worker.fetch_one().await;
     // The clock was an hour ahead.
     database.execute("UPDATE {schema}.job SET reserved_until = reserved_until + interval '1 hour'").await;
-    database
-        .execute("UPDATE {schema}.runner SET leased_until = leased_until + interval '1 hour', heartbeat_at = heartbeat_at + interval '1 hour'")
-        .await;
+    let ahead = "UPDATE {schema}.runner SET leased_until = leased_until + interval '1 hour', heartbeat_at = heartbeat_at + interval '1 hour'";
+    database.execute(ahead).await;
     Remote::new(&database, "other").maintain().await;
     let left = "SELECT extract(epoch FROM leased_until - now())::bigint FROM {schema}.runner";
     assert!(database.number(left).await <= 120);
@@ -224,8 +208,7 @@ async fn a_reservation_ends_although_the_clock_went_back(database: Database) {
 #[support::test]
 async fn a_worker_that_listens_is_woken_by_an_insert_between_its_fetches_or_after_them(database: Database) {
     let worker = Remote { listens: true, ..Remote::new(&database, "w") };
-    let mut listener = PgListener::connect_with(&worker.pool).await.unwrap();
-    listener.listen(&format!("{}.job", database.schema)).await.unwrap();
+    let mut listener = database.listen(&["job"]).await;
     for _ in 0..3 {
         assert!(worker.fetch(1).await.is_empty());
         assert!(worker.fetch(1).await.is_empty());
@@ -260,8 +243,7 @@ async fn a_worker_is_told_by_its_id_when_a_running_job_is_cancelled(database: Da
     let worker = Remote::new(&database, "w");
     database.client.insert(job("j")).await.unwrap();
     let fetched = worker.fetch_one().await;
-    let mut listener = PgListener::connect_with(&worker.pool).await.unwrap();
-    listener.listen(&format!("{}.control", database.schema)).await.unwrap();
+    let mut listener = database.listen(&["control"]).await;
     database.client.cancel(JobId::from(fetched.id)).await.unwrap();
     let heard = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(heard.payload(), fetched.worker_id.to_string());

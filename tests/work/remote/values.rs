@@ -98,6 +98,6 @@ async fn a_locked_row_is_answered_locked_and_the_others_count(database: Database
     assert_eq!(said(&jobs[1..2], "complete_jobs", "").await, ["f t running"]);
     locking.rollback().await.unwrap();
     assert_eq!(said(&jobs[1..2], "complete_jobs", ", ARRAY['5']").await, [both]);
-    let row = database.client.job(jobs[1].id).await.unwrap().unwrap();
+    let row = database.row(jobs[1].id.into()).await;
     assert_eq!((row.state, row.output), (JobState::Completed, Some(serde_json::json!(5))));
 }

@@ -44,7 +44,7 @@ async fn jobs_are_worked_one_after_another_in_the_order_of_work_over_all_queues(
     client.insert(Task { n: 2 }).priority(3).await.unwrap();
     client.insert(Task { n: 6 }).queue("unworked").await.unwrap();
     client.insert(NewJob::new("unknown", &serde_json::json!({}))).await.unwrap();
-    client.insert(Task { n: 7 }).scheduled_in(Duration::from_secs(60)).await.unwrap();
+    client.insert(Task { n: 7 }).scheduled_in(MINUTE).await.unwrap();
 
     let drained = testing::drain(runner(client).worker(task).worker(other)).await.unwrap();
     assert_eq!(*order.lock().unwrap(), [1, 2, 20, 3, 4, 5]);
@@ -106,11 +106,11 @@ async fn failed_jobs_are_retried_only_when_told_and_until_they_are_over(database
         if job.args.n == 1 && job.attempt() == 2 { Ok(()) } else { Err(format!("no luck {}", job.attempt())) }
     };
     client.insert_many((1..3).map(|n| Task { n })).await.unwrap();
-    let build = || runner(client).retry_policy(RetryPolicy::fixed(Duration::from_secs(60))).worker(work);
+    let build = || runner(client).retry_policy(RetryPolicy::fixed(MINUTE)).worker(work);
     let drained = testing::drain(build()).await.unwrap();
     assert_eq!((drained.attempts(), drained.failed()), (2, 2));
     assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0);
-    database.advance(Duration::from_secs(60)).await.unwrap();
+    database.advance(MINUTE).await.unwrap();
     let drained = testing::drain(build().worker(|_: RunningJob<Other>| async {})).retrying().await.unwrap();
     assert_eq!((drained.completed(), drained.failed(), drained.discarded()), (1, 2, 1));
     assert!(matches!(&drained.jobs().last().unwrap().happened, Happened::Discarded { .. }));
@@ -155,8 +155,7 @@ async fn a_job_that_is_discarded_at_its_start_does_not_end_the_drain(database: t
 #[support::test]
 async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass(database: testing::Database) {
     let client = database.client();
-    let minute = Duration::from_secs(60);
-    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(2, minute)))).await.unwrap();
+    client.queue("default").set(QueueChanges::new().rate(Some(Rate::per(2, MINUTE)))).await.unwrap();
     for n in 0..5 {
         client.insert(Task { n }).await.unwrap();
     }
@@ -168,11 +167,11 @@ async fn a_drain_keeps_to_rates_and_holds_and_advance_lets_their_time_pass(datab
     };
     let build = || runner(client).worker(hold);
     assert_eq!(testing::drain(build()).await.unwrap().completed(), 2);
-    database.advance(minute).await.unwrap();
+    database.advance(MINUTE).await.unwrap();
     let drained = testing::drain(build()).await.unwrap();
     assert_eq!((drained.completed(), drained.snoozed()), (1, 1));
     assert!(client.queue("default").settings().await.unwrap().held_until.is_some());
-    database.advance(minute).await.unwrap();
+    database.advance(MINUTE).await.unwrap();
     assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0, "the queue is held");
     database.advance(Duration::from_secs(600)).await.unwrap();
     assert_eq!(testing::drain(build()).await.unwrap().completed(), 2);
@@ -193,36 +192,34 @@ async fn a_drain_without_end_panics_at_its_limit(database: testing::Database) {
 #[support::test]
 async fn the_runners_periodic_jobs_are_defined_and_advance_runs_their_slots(database: testing::Database) {
     let with = |periodic| runner(database.client()).worker(|_: RunningJob<Task>| async {}).periodic(periodic);
-    let hour = Duration::from_secs(3_600);
-    let build = || with(PeriodicJob::every("hourly", hour, Task { n: 1 }));
+    let build = || with(PeriodicJob::every("hourly", HOUR, Task { n: 1 }));
     assert_eq!(testing::drain(build()).await.unwrap().attempts(), 0);
-    let advanced = database.advance(3 * hour).await.unwrap();
+    let advanced = database.advance(3 * HOUR).await.unwrap();
     // Should an hour end between two looks at the clock, its slot is run besides.
     assert!((3..=4).contains(&advanced.periodic), "{advanced:?}");
     assert_eq!(testing::drain(build()).await.unwrap().completed() as u64, advanced.periodic);
 
     let error = testing::drain(with(PeriodicJob::cron("a", "every morning", Task { n: 1 }))).await.unwrap_err();
     assert!(error.to_string().starts_with("invalid schedule"), "{error}");
-    let error = testing::drain(build().periodic(PeriodicJob::every("hourly", hour, Task { n: 2 }))).await.unwrap_err();
+    let error = testing::drain(build().periodic(PeriodicJob::every("hourly", HOUR, Task { n: 2 }))).await.unwrap_err();
     assert!(error.to_string().contains("given twice: hourly"), "{error}");
 }
 
 #[support::test]
 async fn a_batch_worker_gets_the_available_jobs_of_its_kind_at_once(database: testing::Database, client: &Client) {
-    let sizes: Arc<Mutex<Vec<usize>>> = Arc::default();
-    let seen = Arc::clone(&sizes);
-    let batch = move |jobs: Vec<RunningJob<Task>>| {
-        seen.lock().unwrap().push(jobs.len());
+    static SIZES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let batch = |jobs: Vec<RunningJob<Task>>| {
+        SIZES.lock().unwrap().push(jobs.len());
         let result = |job: &RunningJob<Task>| if job.args.n == 1 { Err("one") } else { Ok(()) };
         std::future::ready(jobs.iter().map(result).collect::<Vec<_>>())
     };
     client.insert_many((0..5).map(|n| Task { n })).await.unwrap();
     client.insert(Other { n: 9 }).await.unwrap();
     // A job that waits for more jobs of its batch would wait for an hour.
-    let options = WorkerOptions::new().batch_size(3).batch_wait(Duration::from_secs(3_600));
+    let options = WorkerOptions::new().batch_size(3).batch_wait(HOUR);
     let draining = testing::drain(runner(client).batch_worker(batch, options).worker(async |_: RunningJob<Other>| {}));
     let drained = draining.await.unwrap();
-    assert_eq!(*sizes.lock().unwrap(), [3, 2]);
+    assert_eq!(*SIZES.lock().unwrap(), [3, 2]);
     assert_eq!((drained.attempts(), drained.completed(), drained.failed()), (6, 5, 1));
     let failed = drained.jobs().iter().find(|worked| worked.error() == Some("one")).unwrap();
     assert_eq!(failed.args::<Task>().unwrap().n, 1);
@@ -271,10 +268,9 @@ async fn the_jobs_of_a_graph_are_drained_one_after_another(database: testing::Da
 
 #[support::test]
 async fn a_job_expires_when_its_time_has_passed(database: testing::Database, client: &Client) {
-    let hour = Duration::from_secs(3_600);
-    client.insert(Task { n: 1 }).expires_in(hour).await.unwrap();
-    client.insert(Task { n: 2 }).scheduled_in(hour).expires_in(hour).await.unwrap();
-    let advanced = database.advance(hour + Duration::from_secs(1)).await.unwrap();
+    client.insert(Task { n: 1 }).expires_in(HOUR).await.unwrap();
+    client.insert(Task { n: 2 }).scheduled_in(HOUR).expires_in(HOUR).await.unwrap();
+    let advanced = database.advance(HOUR + Duration::from_secs(1)).await.unwrap();
     assert_eq!((advanced.expired, advanced.promoted), (1, 1));
     let drained = testing::drain(runner(client).worker(async |_: RunningJob<Task>| {})).await.unwrap();
     assert_eq!(drained.jobs()[0].args::<Task>().unwrap().n, 2);

@@ -123,7 +123,7 @@ async fn the_test_with_schemas() {
         assert_eq!(jobs, 1);
         assert_inserted!(database, Task, state = JobState::Available, count = 1);
     }
-    one.advance(std::time::Duration::from_secs(60)).await.unwrap();
+    one.advance(MINUTE).await.unwrap();
     // Dropped while a transaction holds locks, on the runtime that would have to end it.
     let mut open = one.pool().begin().await.unwrap();
     sqlx::query("LOCK TABLE job").execute(&mut *open).await.unwrap();
