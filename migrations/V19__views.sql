@@ -82,7 +82,7 @@ RETURNS TABLE (
     discarded bigint, pending bigint, completed bigint, cancelled bigint,
     waiting_are_all boolean, discarded_are_all boolean, last_are_all boolean,
     oldest_available_age interval,
-    rate_count integer, rate_period interval, rate_burst integer, held_until timestamptz
+    rate_count integer, rate_period interval, rate_burst integer, held_until timestamptz, status text
 )
     LANGUAGE sql STABLE
 AS $$
@@ -159,7 +159,16 @@ SELECT
     -- greatest alone would ignore a null.
     CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END,
     q.rate_count, q.rate_period, q.rate_burst,
-    CASE WHEN q.held_until > clock_timestamp() THEN q.held_until END
+    h.held_until,
+    CASE
+        WHEN q.paused_at IS NOT NULL THEN 'paused'
+        WHEN h.held_until IS NOT NULL THEN 'held'
+        WHEN w.runners IS NULL AND (a.available > 0 OR r.running > 0 OR t.queue IS NOT NULL) THEN 'no runner'
+        WHEN r.running >= q.max_running THEN 'at its limit'
+        WHEN r.running > 0 THEN 'working'
+        WHEN a.available > 0 THEN 'waiting'
+        ELSE 'idle'
+    END
 FROM named AS n
 LEFT JOIN queue AS q ON q.name = n.name
 LEFT JOIN worked AS w ON w.queue = n.name
@@ -177,6 +186,7 @@ CROSS JOIN LATERAL (
     FROM (SELECT FROM job AS j WHERE j.queue = n.name AND j.state = 'running' LIMIT count_to + 1) AS c
 ) AS r
 CROSS JOIN LATERAL (SELECT _oldest_available(n.name) AS oldest) AS o
+CROSS JOIN LATERAL (SELECT CASE WHEN q.held_until > clock_timestamp() THEN q.held_until END AS held_until) AS h
 ORDER BY n.name
 $$;
 COMMENT ON FUNCTION queues IS
@@ -350,17 +360,7 @@ COMMENT ON COLUMN running_job.lease_left IS 'The time until the runner''s lease 
 
 CREATE VIEW queue_status AS
 SELECT
-    q.name AS queue,
-    CASE
-        WHEN q.paused_at IS NOT NULL THEN 'paused'
-        WHEN q.held_until IS NOT NULL THEN 'held'
-        WHEN q.runners = 0 AND q.available + q.running + q.scheduled + q.retryable > 0 THEN 'no runner'
-        WHEN q.running >= q.max_running THEN 'at its limit'
-        WHEN q.running > 0 THEN 'working'
-        WHEN q.available > 0 THEN 'waiting'
-        ELSE 'idle'
-    END AS status,
-    q.paused_at, q.max_running, q.runners,
+    q.name AS queue, q.status, q.paused_at, q.max_running, q.runners,
     q.available, q.running, q.scheduled, q.retryable, q.discarded, q.pending, q.completed, q.cancelled,
     q.oldest_available_age, q.waiting_are_all, q.discarded_are_all, q.last_are_all, s.max_waiting,
     q.rate_count, q.rate_period, q.rate_burst, q.held_until

@@ -14,6 +14,10 @@ pub struct QueueInfo {
     /// Its settings.
     #[serde(flatten)]
     pub settings: QueueSettings,
+    /// Its status in a word, as in the view `queue_status`: `paused`, `held`, `no runner`, `at its limit`, `working`, `waiting` or
+    /// `idle`.
+    #[serde(skip_serializing)]
+    pub status: String,
     /// How many live runners work it.
     pub runners: u64,
     /// How long its oldest available job has been due. `None` if no job is available.

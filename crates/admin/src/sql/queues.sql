@@ -43,7 +43,7 @@ told AS (
     LEFT JOIN estimated AS e ON e.queue = c.name AND e.state = c.state
     GROUP BY c.name
 )
-SELECT l.runners, extract(epoch FROM l.oldest_available_age) AS oldest_available_age, r.*
+SELECT l.runners, extract(epoch FROM l.oldest_available_age) AS oldest_available_age, l.status, r.*
 FROM listed AS l
 JOIN told AS t ON t.name = l.name
 LEFT JOIN /* schema */queue AS s ON s.name = l.name

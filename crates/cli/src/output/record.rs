@@ -10,7 +10,7 @@ use super::printable::printable;
 /// The text of one cell. Control characters are escaped.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    pub(super) text: String,
+    pub(crate) text: String,
     pub(crate) style: Style,
 }
 
@@ -23,10 +23,6 @@ impl Cell {
     pub(crate) fn style(mut self, style: Style) -> Self {
         self.style = style;
         self
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.text
     }
 
     pub(super) fn painted(&self) -> Cow<'_, str> {

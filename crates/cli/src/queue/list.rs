@@ -1,9 +1,9 @@
-//! `uniqueue queue list`.
+//! `uniqueue queue list` and `uniqueue queue groups`.
 
 use clap::Args;
 use time::OffsetDateTime;
 use uniqueue::{Client, JobCount, QueueSettings};
-use uniqueue_admin::{Admin, QueueInfo};
+use uniqueue_admin::{Admin, Given, GroupInfo, QueueInfo};
 
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Cell, Column, Form, List, Style, Table, count, format_duration, format_relative};
@@ -63,7 +63,7 @@ pub(crate) fn table(queues: &[QueueInfo], now: OffsetDateTime) -> Table {
         .column(Column::long("queue"), |of| &of.settings.name)
         .column(Column::text("is"), |of| status(of, now))
         .column_if(has_why, Column::why("by, and why"), |of| why_paused(&of.settings))
-        .column_if(has_groups, Column::text("groups").optional(), |of| groups(&of.settings))
+        .column_if(has_groups, Column::text("groups").optional(), |of| groups_of(&of.settings))
         .column_if(has_rate, Column::text("rate").optional(), |of| rates(&of.settings))
         .column(Column::number("runners").optional(), |of| count(of.runners))
         .column(Column::number("available"), |of| number(of.available, Style::Plain))
@@ -89,7 +89,7 @@ fn why_paused(settings: &QueueSettings) -> String {
 }
 
 /// The limit of each group of a queue, and whether its groups take turns.
-fn groups(settings: &QueueSettings) -> String {
+fn groups_of(settings: &QueueSettings) -> String {
     let limit = settings.group_limit.map(|limit| count(u64::from(limit)));
     let fair = settings.fair.then(|| "fair".to_owned());
     limit.into_iter().chain(fair).collect::<Vec<_>>().join(", ")
@@ -111,19 +111,14 @@ fn rates(settings: &QueueSettings) -> String {
 
 /// The status of a queue.
 fn status(info: &QueueInfo, now: OffsetDateTime) -> Cell {
-    let status = Status::of(info);
-    let word = status.as_str();
-    match (status, info.settings.paused_at.or(info.settings.held_until)) {
-        (Status::Paused, Some(since)) => {
-            Cell::new(format!("{word} {}", format_relative(since, now))).style(Style::Warn)
-        }
-        (Status::Held, Some(until)) => {
-            Cell::new(format!("{word}, ends {}", format_relative(until, now))).style(Style::Warn)
-        }
-        (Status::Paused | Status::Held, None) | (Status::AtItsLimit | Status::Waiting, _) => Cell::new(word),
-        (Status::NoRunner, _) => Cell::new(word).style(Style::Bad),
-        (Status::Working, _) => Cell::new(word).style(Style::Good),
-        (Status::Idle, _) => Cell::new(word).style(Style::Faint),
+    let (word, of) = (info.status.as_str(), &info.settings);
+    match (word, of.paused_at.or(of.held_until)) {
+        ("paused", Some(since)) => Cell::new(format!("{word} {}", format_relative(since, now))).style(Style::Warn),
+        ("held", Some(until)) => Cell::new(format!("{word}, ends {}", format_relative(until, now))).style(Style::Warn),
+        ("no runner", _) => Cell::new(word).style(Style::Bad),
+        ("working", _) => Cell::new(word).style(Style::Good),
+        ("idle", _) => Cell::new(word).style(Style::Faint),
+        _ => Cell::new(word),
     }
 }
 
@@ -132,51 +127,62 @@ fn number(jobs: JobCount, style: Style) -> Cell {
     Cell::new(output::jobs(jobs)).style(style)
 }
 
-/// The status of a queue, by the rule of the view `queue_status`. A test compares the two.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Status {
-    Paused,
-    /// A worker or an operator holds it for a time.
-    Held,
-    /// It has unfinished jobs, and no live runner works them.
-    NoRunner,
-    AtItsLimit,
-    Working,
-    Waiting,
-    Idle,
+/// List the groups of queues, and what holds each up.
+///
+/// It lists groups that have available or running jobs. Groups whose first job waits for something come first, the longest
+/// first, of the first 1,000 by queue, priority and key. Counts stop at 1,001.
+///
+/// ***
+///
+/// first: the group's first available job, and since when it could have run. held by: its limit or rate, a hold, a job that runs
+/// or began, or its queue. until: when a hold ends, or the rate lets the next job start. With --json it prints one group a line.
+///
+/// Examples:
+///   uniqueue queue groups
+///   uniqueue queue groups emails --json | jq .held_by.reason
+///   uniqueue queue groups --by-name --limit 100000
+///   uniqueue job list --queue emails --group customer:1
+#[derive(Clone, Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct GroupsArguments {
+    /// List only the groups of this queue
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
+    /// List them by the names of their queues and by their keys, whether they wait or not
+    #[arg(long)]
+    by_name: bool,
+
+    /// The most groups
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
 }
 
-impl Status {
-    pub(crate) fn of(queue: &QueueInfo) -> Self {
-        let is_there = |jobs: JobCount| jobs.counted() > 0;
-        let has_work = [queue.available, queue.running, queue.scheduled, queue.retryable].into_iter().any(is_there);
-        let limit = queue.settings.limit.map(u64::from);
-        if queue.settings.paused_at.is_some() {
-            Self::Paused
-        } else if queue.settings.held_until.is_some() {
-            Self::Held
-        } else if queue.runners == 0 && has_work {
-            Self::NoRunner
-        } else if limit.is_some_and(|limit| queue.running.counted() >= limit) {
-            Self::AtItsLimit
-        } else if is_there(queue.running) {
-            Self::Working
-        } else if is_there(queue.available) {
-            Self::Waiting
-        } else {
-            Self::Idle
-        }
-    }
+pub(super) async fn groups(client: Client, form: Form, arguments: GroupsArguments) -> Result<Answer, Failure> {
+    let GroupsArguments { name, by_name, limit } = arguments;
+    let groups = Admin::new(&client)
+        .groups()
+        .limit(limit)
+        .given_flag(by_name, |groups| groups.by_name())
+        .given(name, |groups, name| groups.queue(name))
+        .await?;
+    let now = client.database_time().await?;
+    form.list(&groups, |groups| group_table(groups, now))
+}
 
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Paused => "paused",
-            Self::Held => "held",
-            Self::NoRunner => "no runner",
-            Self::AtItsLimit => "at its limit",
-            Self::Working => "working",
-            Self::Waiting => "waiting",
-            Self::Idle => "idle",
-        }
-    }
+fn group_table(groups: &[GroupInfo], now: OffsetDateTime) -> Table {
+    let relative = |at: Option<OffsetDateTime>| at.map_or_else(String::new, |at| format_relative(at, now));
+    List::of(groups)
+        .column(Column::long("group"), |of| &of.group)
+        .column(Column::text("queue"), |of| &of.queue)
+        .column(Column::number("running"), |of| count(of.running))
+        .column(Column::number("limit").optional(), |of| of.limit.map_or_else(String::new, |limit| count(limit.into())))
+        .column(Column::number("waiting"), |of| count(of.waiting))
+        .column(Column::text("first").optional(), |of| of.head.map_or_else(String::new, |id| id.to_string()))
+        .column(Column::text("since").optional(), |of| relative(of.head_since))
+        .column(Column::why("held by"), |of| {
+            Cell::new(of.held_by.as_ref().map_or("", |held| &held.reason)).style(Style::Warn)
+        })
+        .column(Column::text("until").optional(), |of| relative(of.held_until))
+        .table()
 }

@@ -1,26 +1,22 @@
 //! `uniqueue queue`: list and configure queues.
 
 mod backfill;
-mod groups;
 mod list;
 mod pause;
-mod remove;
 mod set;
 
 use clap::{Args, Subcommand};
 use uniqueue::Client;
 
 use self::backfill::BackfillArguments;
-use self::groups::GroupsArguments;
-use self::list::ListArguments;
-use self::pause::{HoldArguments, PauseArguments, ResumeArguments};
-use self::remove::RemoveArguments;
+use self::list::{GroupsArguments, ListArguments};
+use self::pause::{HoldArguments, PauseArguments, RemoveArguments, ResumeArguments};
 use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
 use crate::database::{DatabaseArguments, ask, ask_each};
 use crate::exit::{Failure, Verdict};
 use crate::output::{Answer, Form};
 
-pub(crate) use self::list::{Status, table};
+pub(crate) use self::list::table;
 
 /// List queues and their groups, pause, hold, resume and limit them, set their rates, set how long their jobs are kept, put waiting jobs in groups, and remove their settings.
 ///
@@ -67,7 +63,7 @@ enum SettingCommand {
 pub(crate) async fn run(QueueArguments { command, database }: QueueArguments) -> Result<Verdict, Failure> {
     match command {
         QueueCommand::List(of) => ask_each(&database, |client, form| list::list(client, form, of.clone())).await,
-        QueueCommand::Groups(of) => ask_each(&database, |client, form| groups::list(client, form, of.clone())).await,
+        QueueCommand::Groups(of) => ask_each(&database, |client, form| list::groups(client, form, of.clone())).await,
         QueueCommand::Setting(setting) => ask(&database, async |client, form| set(client, &form, setting).await).await,
         QueueCommand::Backfill(arguments) => backfill::run(arguments, &database).await,
     }
@@ -83,6 +79,6 @@ async fn set(client: &Client, form: &Form, setting: SettingCommand) -> Result<An
         SettingCommand::MaxWaiting(arguments) => set::max_waiting(client, form, arguments).await,
         SettingCommand::Rate(arguments) => set::rate(client, form, arguments).await,
         SettingCommand::Retention(arguments) => set::retention(client, form, arguments).await,
-        SettingCommand::Remove(arguments) => remove::remove(client, form, arguments).await,
+        SettingCommand::Remove(arguments) => pause::remove(client, form, arguments).await,
     }
 }

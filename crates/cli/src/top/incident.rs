@@ -7,14 +7,13 @@ use time::OffsetDateTime;
 use super::lists::{self, List, Pane, Queue, Row};
 use super::state::{Snapshot, State, Update};
 use crate::output::{Cell, Style};
-use crate::queue::Status;
 
 pub(super) const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
 
 /// A queue with counts of available and running jobs, and the age of its oldest one.
 pub(super) fn queue(name: &str, is: Cell, depth: u64, oldest: &str, running: &str) -> Row {
     let cells = [&depth.to_string(), oldest, running, "12", "3", "0", "2", ""];
-    let is_stopped = is.text() == Status::Paused.as_str();
+    let is_stopped = is.text == "paused";
     let cells = [Cell::new(name), is].into_iter().chain(cells.map(Cell::new)).collect();
     Row { cells, queue: Some(Queue { name: name.to_owned(), is_stopped, depth }), ..Row::default() }
 }
@@ -44,9 +43,9 @@ fn job<const N: usize>(cells: [&str; N], at: usize, style: Style) -> Row {
 pub(super) fn incident(depth: u64) -> Snapshot {
     let oldest = if depth > 0 { "12m 20s" } else { "" };
     let queues = [
-        queue("billing", lists::is(Status::Waiting, Some(2)), depth, oldest, "0"),
-        queue("emails", lists::is(Status::Waiting, None), 3, "1s", "18"),
-        queue("imports", lists::is(Status::Paused, None), 250, "1h 6m", "0"),
+        queue("billing", lists::is("waiting", Some(2)), depth, oldest, "0"),
+        queue("emails", lists::is("waiting", None), 3, "1s", "18"),
+        queue("imports", lists::is("paused", None), 250, "1h 6m", "0"),
     ];
     let email = JOB.replace('e', "f");
     let running = [

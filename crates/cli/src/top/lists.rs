@@ -10,7 +10,6 @@ use uniqueue::JobId;
 use uniqueue_admin::{FailingKind, GroupInfo, KeyHolder, Obstacle, QueueInfo, RunningJobInfo, WaitingInsert};
 
 use crate::output::{Cell, Style, format_duration, format_relative};
-use crate::queue::Status;
 
 /// The lists, in the order of their keys.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -127,12 +126,11 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
     let mut order: Vec<_> = queues.iter().collect();
     // The names keep their order among equals.
     order.sort_by_key(|queue| {
-        let depth = queue.available.counted();
-        trouble(Status::of(queue), depth, held(queue) > 0, queue.oldest_available_age)
+        trouble(&queue.status, queue.available.counted(), held(queue) > 0, queue.oldest_available_age)
     });
     let has_held = order.iter().any(|queue| held(queue) > 0);
     let row = |queue: &QueueInfo| {
-        let is_stopped = matches!(Status::of(queue), Status::Paused | Status::Held);
+        let is_stopped = matches!(queue.status.as_str(), "paused" | "held");
         let queue = Queue { name: queue.settings.name.to_string(), is_stopped, depth: queue.available.counted() };
         Row { queue: Some(queue), ..Row::default() }
     };
@@ -140,7 +138,7 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
     // scarce, so without any the column is left out.
     let mut listing = Listing::of(order, row)
         .column(fill("queue", 2, if has_held { 11 } else { 16 }, 0), |queue| &queue.settings.name)
-        .column(fixed("", 9, 0), |queue| is(Status::of(queue), queue.settings.limit));
+        .column(fixed("", 9, 0), |queue| is(&queue.status, queue.settings.limit));
     if has_held {
         listing = listing.column(HELD_UP, |queue| {
             let held = match held(queue) {
@@ -164,28 +162,28 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
 }
 
 /// The status of a queue that is paused, held or without a runner, else its limit.
-pub(super) fn is(status: Status, limit: Option<u32>) -> Cell {
+pub(super) fn is(status: &str, limit: Option<u32>) -> Cell {
     match (status, limit) {
-        (Status::Paused | Status::Held, _) => Cell::new(status.as_str()).style(Style::Warn),
-        (Status::NoRunner, _) => Cell::new(status.as_str()).style(Style::Bad),
+        ("paused" | "held", _) => Cell::new(status).style(Style::Warn),
+        ("no runner", _) => Cell::new(status).style(Style::Bad),
         (_, limit) => Cell::new(limit.map(|limit| format!("limit {limit}")).unwrap_or_default()),
     }
 }
 
 /// The rank of a queue's trouble: the least comes first. Among queues of one rank, that whose oldest job waits longest.
 pub(super) fn trouble(
-    status: Status,
+    status: &str,
     depth: u64,
     has_held_groups: bool,
     oldest: Option<Duration>,
 ) -> (u8, Reverse<Option<Duration>>) {
     let rank = match status {
-        Status::NoRunner => 0,
-        Status::Paused | Status::Held if depth > 0 => 1,
+        "no runner" => 0,
+        "paused" | "held" if depth > 0 => 1,
         _ if has_held_groups => 2,
-        Status::AtItsLimit => 3,
-        Status::Waiting => 4,
-        Status::Paused | Status::Held | Status::Working | Status::Idle => 5,
+        "at its limit" => 3,
+        "waiting" => 4,
+        _ => 5,
     };
     (rank, Reverse(oldest))
 }

@@ -16,7 +16,6 @@ mod incident;
 mod keys;
 mod lists;
 mod overlay;
-mod palette;
 mod poll;
 mod state;
 #[cfg(test)]
@@ -33,9 +32,8 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::draw::draw;
+use self::draw::{Palette, draw};
 use self::keys::Effect;
-use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
 use crate::database::{Database, DatabaseArguments};

@@ -253,7 +253,7 @@ impl State {
         let matches = move |row: &Row| {
             let columns = list.into_iter().flat_map(|list| &list.columns);
             let mut texts = columns.zip(&row.cells).filter(|(column, _)| !column.is_number);
-            filter.is_empty() || texts.any(|(_, cell)| cell.text().to_lowercase().contains(&filter))
+            filter.is_empty() || texts.any(|(_, cell)| cell.text.to_lowercase().contains(&filter))
         };
         list.into_iter().flat_map(|list| &list.rows).enumerate().filter(move |(_, row)| matches(row))
     }

@@ -7,15 +7,13 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::draw::draw;
+use super::draw::{Palette, draw};
 use super::incident::{JOB, incident, list, queue, state_with_history};
 use super::keys::Effect;
 use super::lists::{self, HELD_UP, Pane};
-use super::palette::Palette;
 use super::state::{Action, HISTORY, NOTICE, Overlay, Retry, Snapshot, State, Update};
 use super::svg::svg;
 use crate::output::{Cell, Style};
-use crate::queue::Status;
 
 fn drawn(state: &State, now: Instant, has_colors: bool, width: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, 24)).unwrap();
@@ -288,9 +286,9 @@ fn enter_lists_the_jobs_of_a_queue_and_queues_in_trouble_come_first() {
     let mut state = state_with_history(now);
     assert_eq!(press(&mut state, "1\n"), Effect::Run(Action::List("billing".to_owned())));
     let trouble = |status, depth, seconds| lists::trouble(status, depth, false, Some(Duration::from_secs(seconds)));
-    let [billing, emails] = [trouble(Status::Waiting, 41, 740), trouble(Status::NoRunner, 3, 1)];
-    let imports = trouble(Status::Paused, 250, 4_000);
-    assert!(emails < imports && imports < billing && trouble(Status::Waiting, 41, 741) < billing);
+    let [billing, emails] = [trouble("waiting", 41, 740), trouble("no runner", 3, 1)];
+    let imports = trouble("paused", 250, 4_000);
+    assert!(emails < imports && imports < billing && trouble("waiting", 41, 741) < billing);
     // The selected queue stays selected where it moves.
     let mut moved = incident(41);
     moved.lists[0].rows.rotate_left(1);

@@ -2,7 +2,7 @@
 
 use test_support::prelude::*;
 
-use crate::support::{Migrated, execute, texts};
+use crate::support::{Migrated, execute};
 
 #[test_support::test]
 async fn queues_are_listed_with_their_jobs(queues: Migrated) {
@@ -66,44 +66,4 @@ async fn groups_are_listed_with_those_held_up_first_or_by_name(queues: Migrated)
     assert_eq!(groups(&["--by-name"]), "abcd");
     assert_eq!(groups(&["emails", "--by-name", "--limit", "2"]), "ab");
     assert_eq!(groups(&["none", "--by-name"]), "");
-}
-
-#[test_support::test]
-async fn a_queue_has_the_status_of_the_view(queues: Migrated) {
-    let sql = "
-        INSERT INTO uniqueue.job (id, kind, queue, state, scheduled_at, attempt, attempted_at, worker)
-        SELECT uniqueue.new_job_id(), 'a', queue, state::uniqueue.job_state, now() - interval '1 min',
-            CASE state WHEN 'running' THEN 1 ELSE 0 END, CASE state WHEN 'running' THEN now() END,
-            CASE state WHEN 'running' THEN gen_random_uuid() END
-        FROM generate_series(1, 5), (VALUES
-            ('dead', 'running'), ('overdue', 'scheduled'), ('failed', 'retryable'), ('held', 'pending'),
-            ('works', 'running'), ('full', 'running'), ('waits', 'available'), ('halted', 'available'), ('slowed', 'available')
-        ) AS jobs (queue, state);
-        INSERT INTO uniqueue.runner (id, name, queues, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'r', '{works,full,waits,halted,bored,slowed}', now() + interval '1 h', true);
-        SELECT uniqueue.set_queue('full', '{\"limit\": 5}'), uniqueue.set_queue('bored', '{\"limit\": 5}'), uniqueue.pause_queue('halted'),
-            uniqueue.hold_queue('slowed', '1 h')";
-    execute(&queues.url, sql).await;
-    let view = "SELECT queue || ' is ' || status FROM uniqueue.queue_status ORDER BY queue";
-    let view = texts(&queues.url, view).await;
-    let expected = [
-        "bored is idle",
-        "dead is no runner",
-        "failed is no runner",
-        "full is at its limit",
-        "halted is paused",
-        "held is idle",
-        "overdue is no runner",
-        "slowed is held",
-        "waits is waiting",
-        "works is working",
-    ];
-    assert_eq!(view, expected);
-    let text = queues.text(&["queue", "list"], 0);
-    let listed = text.lines().skip(2).filter_map(|line| {
-        let mut cells = line.split('|').map(str::trim);
-        let (queue, is) = (cells.next()?, cells.next()?);
-        Some(format!("{queue} is {}", if is.starts_with("paused ") { "paused" } else { is.split(',').next()? }))
-    });
-    assert_eq!(listed.collect::<Vec<_>>(), view, "{text}");
 }
