@@ -101,7 +101,7 @@ fn main() -> ExitCode {
 /// Sends warnings to standard error. `RUST_LOG`, such as `uniqueue=debug`, selects more or less.
 fn start_logging() {
     // sqlx warns about each statement that takes a second, which a large insert may take.
-    let default = "warn,sqlx=error,uniqueue::runner::working::verdict=off";
+    let default = "warn,sqlx=error,uniqueue::outcome=off";
     let chosen = std::env::var("RUST_LOG").ok().and_then(|chosen| Targets::from_str(&chosen).ok());
     let targets = chosen.or_else(|| Targets::from_str(default).ok()).unwrap_or_default();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);

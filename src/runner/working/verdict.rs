@@ -22,6 +22,9 @@ use crate::words::retry::RetryPolicy;
 use crate::worker::panics::{catch, wait_after};
 use crate::worker::{Attempt, StopReason};
 
+/// The target of the logs of outcomes. A program that reports outcomes itself turns it off.
+const TARGET: &str = "uniqueue::outcome";
+
 /// The error of a result that counts only if the transaction of [`AnyJob::complete_in`] did not commit.
 ///
 /// [`AnyJob::complete_in`]: crate::AnyJob::complete_in
@@ -57,7 +60,7 @@ impl Judge<'_> {
                 let verdict = self.failed(&error);
                 // Dropping an error is the worker's code as well.
                 if let Err(panic) = catch(|| drop(error)) {
-                    tracing::error!(panic, "the worker's error panicked when it was dropped");
+                    tracing::error!(target: TARGET, panic, "the worker's error panicked when it was dropped");
                 }
                 verdict
             }
@@ -77,7 +80,7 @@ impl Judge<'_> {
             Outcome::Retry { after, reason } => Verdict::Retry { delay: after, error: limited(reason).into() },
             Outcome::Snooze { after } => Verdict::Snooze { delay: after, hold: None },
             Outcome::HoldQueue { after } => {
-                tracing::info!(?after, "holds its queue");
+                tracing::info!(target: TARGET, ?after, "holds its queue");
                 Verdict::Snooze {
                     delay: after,
                     hold: Some(Hold { queue: self.attempt.row.queue.clone(), group: None }),
@@ -86,9 +89,9 @@ impl Judge<'_> {
             Outcome::HoldGroup { after } => {
                 let row = &self.attempt.row;
                 if row.group_key.is_none() {
-                    tracing::warn!(?after, "holds its group, but has none: it only waits itself");
+                    tracing::warn!(target: TARGET, ?after, "holds its group, but has none: it only waits itself");
                 } else {
-                    tracing::info!(?after, "holds its group");
+                    tracing::info!(target: TARGET, ?after, "holds its group");
                 }
                 let hold = row.group_key.clone().map(|group| Hold { queue: row.queue.clone(), group: Some(group) });
                 Verdict::Snooze { delay: after, hold }
@@ -115,12 +118,12 @@ impl Judge<'_> {
         let error = StoredError { text: limited(text), details };
         match reason {
             _ if error.details.is_permanent => {
-                tracing::error!(error = error.text, code = error.details.code, "failed for good");
+                tracing::error!(target: TARGET, error = error.text, code = error.details.code, "failed for good");
                 Verdict::Discard { reason: error }
             }
             None | Some(StopReason::TimedOut) => self.fail(error),
             Some(StopReason::Stopping | StopReason::Cancelled | StopReason::LeaseLost) => {
-                tracing::info!(error = error.text, ?reason, "stopped");
+                tracing::info!(target: TARGET, error = error.text, ?reason, "stopped");
                 Verdict::GiveBack { has_started: true }
             }
         }
@@ -137,9 +140,9 @@ impl Judge<'_> {
         let row = &self.attempt.row;
         let (text, code) = (&error.text, &error.details.code);
         if row.attempt < row.max_attempts {
-            tracing::warn!(error = text, code, "attempt failed");
+            tracing::warn!(target: TARGET, error = text, code, "attempt failed");
         } else {
-            tracing::error!(error = text, code, "the last attempt failed");
+            tracing::error!(target: TARGET, error = text, code, "the last attempt failed");
         }
         self.retry(error)
     }
