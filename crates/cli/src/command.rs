@@ -1,21 +1,19 @@
 //! The list of commands, and which module runs each.
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
 use crate::exit::{Failure, Verdict};
 use crate::help;
-use crate::interrupt::{
-    CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered, until_interrupted,
-};
+use crate::interrupt::{CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered};
 use crate::job::{self, JobArguments};
 use crate::kind::{self, KindArguments};
 use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
-use crate::output::{self, ColorChoice};
+use crate::output;
 use crate::periodic::{self, PeriodicArguments};
 use crate::places::{self, PlacesArguments, PlacesCommandArguments};
 use crate::queue::{self, QueueArguments};
@@ -90,11 +88,7 @@ fn definition() -> clap::Command {
 pub(crate) fn parse() -> (Command, PlacesArguments) {
     let choice = help::color_choice(std::env::args_os());
     output::choose_color(choice);
-    let command = help::lay_out(definition()).color(match choice {
-        ColorChoice::Auto => clap::ColorChoice::Auto,
-        ColorChoice::Always => clap::ColorChoice::Always,
-        ColorChoice::Never => clap::ColorChoice::Never,
-    });
+    let command = help::lay_out(definition()).color(choice);
     let matches = command.try_get_matches().unwrap_or_else(|error| refuse(&error));
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error));
     arguments.places.names_database = names_database(&matches);
@@ -149,12 +143,7 @@ pub(crate) async fn run(command: Command, places: &PlacesArguments) -> Result<Ve
         Command::Places(arguments) => Box::pin(or_interrupted(may_have_changed, places::run(arguments, places))),
         Command::Queue(arguments) => Box::pin(or_unanswered(may_have_changed, queue::run(arguments))),
         Command::Serve(arguments) => Box::pin(serve::run(*arguments)),
-        Command::Stats(arguments) if arguments.is_watch() => {
-            Box::pin(until_interrupted(stats::run(arguments, places::all().cloned())))
-        }
-        Command::Stats(arguments) => {
-            Box::pin(or_interrupted(nothing_changed, stats::run(arguments, places::all().cloned())))
-        }
+        Command::Stats(arguments) => Box::pin(stats::run(arguments, places::all().cloned())),
         Command::Top(arguments) => Box::pin(or_interrupted(may_have_changed, top::run(arguments))),
         Command::Unique(arguments) => Box::pin(unique::run(arguments)),
         Command::Work(arguments) => Box::pin(work::run(*arguments)),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, Row};
+use sqlx::{ConnectOptions, Connection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, Error, SchemaName};
+use uniqueue::{Client, Error, PlaceName, Places, SchemaName};
 
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Form, format_duration};
@@ -51,12 +51,8 @@ impl DatabaseArguments {
 /// A connected database.
 pub(crate) struct Database {
     pub(crate) client: Client,
-    /// A connection beside the client's pool.
-    pub(crate) connection: PgConnection,
     /// The URL, which may hold a password.
     pub(crate) url: String,
-    /// PostgreSQL's version.
-    pub(crate) version: String,
     /// The server, if this command started it.
     pub(crate) postgres: Option<Postgres>,
 }
@@ -124,13 +120,11 @@ impl Database {
         let connecting = async {
             let connection = options.connect().await;
             let mut connection = connection.map_err(|error| explain(Error::cannot_connect(&options, error)))?;
-            let version: String = sqlx::query("SHOW server_version").fetch_one(&mut connection).await?.try_get(0)?;
-            Ok::<_, Failure>((connection, version))
+            sqlx::query("SHOW server_version").execute(&mut connection).await?;
+            Ok::<_, Failure>(connection.close().await?)
         };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
-        let (connection, version) = connected.unwrap_or_else(|_| Err(silent(&options)))?;
-        // Debian appends its own version: 15.18 (Debian 15.18-0+deb12u1).
-        let version = version.split(' ').next().unwrap_or_default().to_owned();
+        connected.unwrap_or_else(|_| Err(silent(&options)))?;
         let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECT_TIMEOUT);
         let pool = pool.after_connect(|connection, _| {
             Box::pin(async move {
@@ -141,7 +135,7 @@ impl Database {
         });
         let pool = pool.connect_lazy_with(options);
         let client = Client::builder().schema(arguments.schema().clone()).pool(pool);
-        Ok(Self { client, connection, url: url.to_owned(), version, postgres })
+        Ok(Self { client, url: url.to_owned(), postgres })
     }
 
     /// Closes every connection, and stops the server if this command started it.
@@ -149,8 +143,6 @@ impl Database {
         // The counts of this process are a small part of the history, so the command does not fail without them.
         let _ = tokio::time::timeout(Duration::from_secs(2), self.client.write_history()).await;
         self.client.pool().close().await;
-        // A connection that fails to close is gone as well.
-        let _ = self.connection.close().await;
         match self.postgres {
             Some(postgres) => Ok(postgres.stop().await?),
             None => Ok(()),
@@ -235,7 +227,20 @@ where
     };
     let asked = |client: Client| {
         let place = client.place().cloned();
-        let answer = question(client, Form { json: arguments.json, place });
+        question(client, Form { json: arguments.json, place })
+    };
+    let (answers, verdict) = ask_places(places, asked).await;
+    Ok(Answer::of_places(answers).print()?.max(verdict))
+}
+
+/// Asks all places at once. A place that does not answer is named on standard error, and the verdict is not fine.
+pub(crate) async fn ask_places<T, F>(places: &Places, question: impl Fn(Client) -> F) -> (Vec<(PlaceName, T)>, Verdict)
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    let asked = |client: Client| {
+        let answer = question(client);
         async move {
             match answer.await {
                 // So that the error names a place that is down.
@@ -254,7 +259,7 @@ where
             }
         }
     }
-    Ok(Answer::of_places(answers).print()?.or_worse(verdict))
+    (answers, verdict)
 }
 
 impl Database {
@@ -264,7 +269,7 @@ impl Database {
         arguments: &DatabaseArguments,
         question: impl AsyncFnOnce(&Client, Form) -> Result<A, Failure>,
     ) -> Result<Verdict, Failure> {
-        let answer = question(&self.client, Form { json: arguments.json, place: None }).await?.into();
+        let answer = question(&self.client, Form::of_one(arguments.json)).await?.into();
         self.close().await?;
         answer.print()
     }

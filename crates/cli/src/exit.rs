@@ -1,6 +1,5 @@
 //! How a command ends, by its exit code: what it found, or the error before its end.
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -15,12 +14,7 @@ pub(crate) enum Failure {
 
     /// A wrong argument, or a problem outside the command.
     #[error("{problem}\nhint: {hint}")]
-    Environment {
-        problem: String,
-        hint: String,
-        #[source]
-        source: Option<io::Error>,
-    },
+    Environment { problem: String, hint: String },
 
     /// The command was interrupted by Ctrl-C or SIGTERM.
     #[error("interrupted: {left}")]
@@ -32,11 +26,11 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn environment(problem: impl Into<String>, hint: impl Into<String>, source: io::Error) -> Self {
-        Self::Environment { problem: problem.into(), hint: hint.into(), source: Some(source) }
+        Self::refused(format!("{}: {source}", problem.into()), hint)
     }
 
     pub(crate) fn refused(problem: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self::Environment { problem: problem.into(), hint: hint.into(), source: None }
+        Self::Environment { problem: problem.into(), hint: hint.into() }
     }
 
     /// Prints the error on standard error and returns the exit code.
@@ -55,27 +49,10 @@ impl Failure {
 
     /// The problem with its causes on one line, and the hints below.
     fn text(&self) -> String {
-        let text = match self {
+        match self {
             // For people the library writes its own causes and hints. Some are for the authors of a service as well.
-            Self::Uniqueue(error) => return format!("{error:?}").replace(", or call `client.migrate()`", ""),
+            Self::Uniqueue(error) => format!("{error:?}").replace(", or call `client.migrate()`", ""),
             Self::Environment { .. } | Self::Interrupted { .. } => self.to_string(),
-        };
-        let (problem, hints) = match text.split_once(HINT) {
-            Some((problem, hints)) => (problem, Some(hints)),
-            None => (text.as_str(), None),
-        };
-        let mut whole = problem.to_owned();
-        let mut cause = self.source();
-        while let Some(inner) = cause {
-            let text = inner.to_string();
-            if !whole.contains(&text) {
-                whole = format!("{whole}: {text}");
-            }
-            cause = inner.source();
-        }
-        match hints {
-            Some(hints) => format!("{whole}{HINT}{hints}"),
-            None => whole,
         }
     }
 }
@@ -101,32 +78,21 @@ impl From<uniqueue::embedded::Error> for Failure {
     }
 }
 
-/// The result of a command that ran to its end.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// The result of a command that ran to its end. A later one is worse.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Verdict {
     /// Exit code 0.
     #[default]
     Fine,
+    /// Exit code 4: `doctor` found nothing wrong, but its role may not see the queue.
+    Unseen,
     /// Exit code 1: the command found something wrong, or could not change all that was asked for.
     NotFine,
     /// Exit code 3: `doctor` found something critical.
     Critical,
-    /// Exit code 4: `doctor` found nothing wrong, but its role may not see the queue.
-    Unseen,
 }
 
 impl Verdict {
-    /// The worse of two verdicts.
-    pub(crate) fn or_worse(self, other: Self) -> Self {
-        let rank = |verdict: Self| match verdict {
-            Self::Fine => 0,
-            Self::Unseen => 1,
-            Self::NotFine => 2,
-            Self::Critical => 3,
-        };
-        if rank(other) > rank(self) { other } else { self }
-    }
-
     const fn code(self) -> u8 {
         match self {
             Self::Fine => 0,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use clap::ValueEnum;
 use clap::builder::{Resettable, StyledStr};
+use clap::{ColorChoice, ValueEnum};
 
-use crate::output::{self, ColorChoice};
+use crate::output;
 
 /// Shows what is worth knowing about a command right after what it does. clap does this only in its long form, which
 /// takes three lines for each option.
@@ -43,10 +43,9 @@ pub(crate) fn read_docs(command: clap::Command) -> clap::Command {
     let whole = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let starts = ["\n\n***", "\n\nExamples:", "\n\nExit codes:"].into_iter().filter_map(|start| whole.find(start));
     let (details, below) = whole.split_at(starts.min().unwrap_or(whole.len()));
-    let below = match (below.trim_start_matches(['\n', '*']), command.get_after_help()) {
-        ("", Some(below)) => below.to_string(),
-        (below, _) => below.to_owned(),
-    };
+    let below = below.trim_start_matches(['\n', '*']).to_owned();
+    // Arguments that several commands have may bring a help of their own.
+    let below = command.get_after_help().map_or(below.clone(), |shared| format!("{below}\n\n{shared}"));
     let details = paragraphs(details);
     let first = details.split("\n\n").next().unwrap_or_default();
     let about = first.strip_suffix('.').unwrap_or(first).to_owned();

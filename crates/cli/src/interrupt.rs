@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
 use uniqueue::shutdown_signal;
 
 use crate::exit::{Failure, Verdict};
@@ -20,7 +19,12 @@ pub(crate) async fn or_interrupted<T>(
     left: impl FnOnce() -> String,
     command: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
-    let last_resort = last_resort();
+    // The command may not stop in time.
+    let last_resort = tokio::spawn(async {
+        shutdown_signal().await;
+        tokio::time::sleep(STOP_TIMEOUT).await;
+        std::process::exit(130);
+    });
     let command: CommandFuture<'_, T> = Box::pin(command);
     let ended = tokio::select! {
         ended = command => ended,
@@ -28,15 +32,6 @@ pub(crate) async fn or_interrupted<T>(
     };
     last_resort.abort();
     ended
-}
-
-/// Ends the process where the command has not stopped in time.
-fn last_resort() -> JoinHandle<()> {
-    tokio::spawn(async {
-        shutdown_signal().await;
-        tokio::time::sleep(STOP_TIMEOUT).await;
-        std::process::exit(130);
-    })
 }
 
 /// Runs a command that has no end of its own. An interrupt is its end, and no error.

@@ -1,13 +1,13 @@
 //! JSON on the command line: the text itself, a file, or standard input. And unique policies and keys.
 
 use std::convert::Infallible;
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::str::FromStr;
-use std::{fmt, fs};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use uniqueue::{OnConflict, UniquePolicy};
+use uniqueue::{NewJob, OnConflict, UniquePolicy};
 
 use crate::exit::Failure;
 
@@ -28,16 +28,6 @@ impl FromStr for JsonArgument {
             None if given == "-" => Self::StandardInput,
             None => Self::Text(given.to_owned()),
         })
-    }
-}
-
-impl fmt::Display for JsonArgument {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => f.write_str(text),
-            Self::File(path) => write!(f, "@{path}"),
-            Self::StandardInput => f.write_str("-"),
-        }
     }
 }
 
@@ -73,19 +63,13 @@ impl JsonArgument {
     }
 
     fn text(&self, option: &str) -> Result<String, Failure> {
-        let mut text = String::new();
         let (read, from) = match self {
             Self::Text(given) => return Ok(given.clone()),
-            Self::File(path) => (fs::read_to_string(path).map(|read| text = read), path.as_str()),
-            Self::StandardInput => (io::stdin().lock().read_to_string(&mut text).map(|_| ()), "standard input"),
+            Self::File(path) => (fs::read_to_string(path), path.as_str()),
+            Self::StandardInput => (io::read_to_string(io::stdin()), "standard input"),
         };
-        match read {
-            Ok(()) => Ok(text),
-            Err(error) => {
-                let hint = "give a readable file of UTF-8 text";
-                Err(Failure::environment(format!("cannot read {option} from {from}"), hint, error))
-            }
-        }
+        let hint = "give a readable file of UTF-8 text";
+        read.map_err(|error| Failure::environment(format!("cannot read {option} from {from}"), hint, error))
     }
 }
 
@@ -122,9 +106,27 @@ impl PolicyArgument {
     }
 }
 
-/// The policy of `--key`, which is that of the document `{"key": …}`.
-pub(crate) fn policy_of_key(key: &str) -> Result<UniquePolicy, Failure> {
-    Ok(UniquePolicy::from_json_with_default(&json!({ "key": key }), OnConflict::Ignore)?)
+/// Gives a job its policy, which is that of `--policy`, or of `--key` as the document `{"key": …}`. The policy `null` gives
+/// that of the registered kind up. `unique` is the option of a job that takes a policy.
+pub(crate) fn with_policy(
+    job: NewJob,
+    policy: Option<&PolicyArgument>,
+    key: Option<&str>,
+    unique: fn(NewJob, UniquePolicy) -> NewJob,
+) -> Result<NewJob, Failure> {
+    if let Some(key) = key {
+        return Ok(job.unique(UniquePolicy::from_json_with_default(&json!({ "key": key }), OnConflict::Ignore)?));
+    }
+    Ok(match policy.map(|policy| policy.policy_or_none("--policy")).transpose()? {
+        Some(Some(policy)) => unique(job, policy),
+        Some(None) => job.not_unique(),
+        None => job,
+    })
+}
+
+/// Gives a job its meta.
+pub(crate) fn with_meta(job: NewJob, meta: &JsonArgument) -> Result<NewJob, Failure> {
+    Ok(meta.members("--meta")?.into_iter().fold(job, |job, (name, value)| job.meta(name, value)))
 }
 
 /// Reads a unique key.

@@ -20,7 +20,6 @@ mod db;
 mod demo;
 mod doctor;
 mod exit;
-mod group_text;
 mod help;
 mod interrupt;
 mod job;
@@ -67,7 +66,7 @@ fn main() -> ExitCode {
 fn start_logging() {
     // sqlx warns about each statement that takes a second, which a large insert may take. A command that works jobs
     // reports their results itself.
-    let default = "warn,sqlx=error,uniqueue::runner::working::verdict=off";
+    let default = "warn,sqlx=error,uniqueue::outcome=off";
     let chosen = std::env::var("RUST_LOG").ok().and_then(|chosen| Targets::from_str(&chosen).ok());
     let targets = chosen.or_else(|| Targets::from_str(default).ok()).unwrap_or_default();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use unicode_normalization::is_nfc;
 
 /// Writes a path as text: `%`, control characters and bytes that are not UTF-8 become `%NN`.
@@ -12,42 +13,25 @@ use unicode_normalization::is_nfc;
 /// systems, so a path that is not NFC has every byte outside ASCII written `%NN`.
 pub(crate) fn encode(path: &Path) -> String {
     let bytes = path.as_os_str().as_bytes();
-    let text = escape(bytes, |_| false);
-    if is_nfc(&text) { text } else { escape(bytes, |character| !character.is_ascii()) }
-}
-
-fn escape(bytes: &[u8], is_escaped: impl Fn(char) -> bool) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {
-            match character == '%' || character.is_control() || is_escaped(character) {
-                true => text.push_str(&hex(character.encode_utf8(&mut [0; 4]).as_bytes())),
+            match character.is_ascii() || character.is_control() {
+                true => text.extend(percent_encode(character.encode_utf8(&mut [0; 4]).as_bytes(), ESCAPED)),
                 false => text.push(character),
             }
         }
-        text.push_str(&hex(chunk.invalid()));
+        text.extend(percent_encode(chunk.invalid(), ESCAPED));
     }
-    text
+    if is_nfc(&text) { text } else { percent_encode(bytes, ESCAPED).to_string() }
 }
+
+/// The ASCII characters that are escaped.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Undoes percent-encoding. A `%` without two digits stays.
 pub(crate) fn decode(text: &str) -> OsString {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).filter(|_| *first == b'%');
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    OsString::from_vec(bytes)
+    OsString::from_vec(percent_decode_str(text).collect())
 }
 
 #[cfg(test)]

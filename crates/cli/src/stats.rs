@@ -12,7 +12,8 @@ use self::since::Past;
 use self::source::Source;
 use crate::database::DatabaseArguments;
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Cell, Column, Form, Record, Style, Table, count, format_duration, format_time};
+use crate::interrupt::{nothing_changed, or_interrupted, until_interrupted};
+use crate::output::{self, Answer, Cell, Column, Form, Record, Style, Table, count, format_duration, format_time};
 use crate::time_argument::DurationArgument;
 
 /// How many lines of --watch follow each header.
@@ -80,23 +81,23 @@ pub(crate) struct StatsArguments {
     database: DatabaseArguments,
 }
 
-impl StatsArguments {
-    /// Whether it prints until an interrupt.
-    pub(crate) fn is_watch(&self) -> bool {
-        self.watch.is_some()
+/// Prints the numbers of the database, or of all places together.
+pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Result<Verdict, Failure> {
+    match arguments.watch {
+        Some(_) => until_interrupted(print(arguments, places)).await,
+        None => or_interrupted(nothing_changed, print(arguments, places)).await,
     }
 }
 
-/// Prints the numbers of the database, or of all places together.
-pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Result<Verdict, Failure> {
-    let source = Source::open(&arguments.database, places).await?;
-    let form = Form { json: arguments.database.json, place: None };
+async fn print(arguments: StatsArguments, places: Option<Places>) -> Result<Verdict, Failure> {
+    let mut source = Source::open(&arguments.database, places).await?;
+    let form = Form::of_one(arguments.database.json);
     if let Some(DurationArgument(since)) = arguments.since {
-        let past = Past::ask(&source, since, arguments.kind, arguments.queue).await?;
+        let past = Past::ask(&mut source, since, arguments.kind, arguments.queue).await?;
         return source.answer(form.object(&past.numbers(), |_| past.text())?).await;
     }
     let Some(DurationArgument(interval)) = arguments.watch else {
-        let stats = query(&source, &arguments).await?;
+        let stats = query(&mut source, &arguments).await?;
         return source.answer(form.object(&numbers(&stats), |_| text(&stats))?).await;
     };
     let mut ticks = tokio::time::interval(interval);
@@ -104,7 +105,7 @@ pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Re
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for printed in 0_u64.. {
         ticks.tick().await;
-        let stats = query(&source, &arguments).await?;
+        let stats = query(&mut source, &arguments).await?;
         let lines = match form.json {
             true => output::json_lines([numbers(&stats)])?,
             false => line(&stats, printed.is_multiple_of(HEADER_EVERY), output::width()),
@@ -113,10 +114,10 @@ pub(crate) async fn run(arguments: StatsArguments, places: Option<Places>) -> Re
             break;
         }
     }
-    source.close().await
+    source.answer(Answer::default()).await
 }
 
-async fn query(source: &Source, arguments: &StatsArguments) -> Result<Stats, Failure> {
+async fn query(source: &mut Source, arguments: &StatsArguments) -> Result<Stats, Failure> {
     let &StatsArguments { within: DurationArgument(within), sample, count_up_to, .. } = arguments;
     let ask = |client: uniqueue::Client| async move {
         Admin::new(&client).stats().within(within).sample(sample).count_up_to(count_up_to).await

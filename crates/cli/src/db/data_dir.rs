@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ pub(super) fn data_dir(given: Option<PathBuf>) -> Result<PathBuf, Failure> {
 }
 
 fn default_data_dir() -> Result<PathBuf, Failure> {
-    if is_root() {
+    if rustix::process::geteuid().is_root() {
         // The server runs as another user, who cannot read root's home.
         return Ok(PathBuf::from("/var/lib/uniqueue/postgres"));
     }
@@ -30,11 +29,6 @@ fn default_data_dir() -> Result<PathBuf, Failure> {
         Some(data_home) => Ok(data_home.join(Path::new("uniqueue/postgres"))),
         None => Err(Failure::refused("neither XDG_DATA_HOME nor HOME is an absolute path", "give --data-dir")),
     }
-}
-
-/// Runs `id`, because the standard library cannot tell and `libc` would need `unsafe`.
-fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }
 
 /// The server that runs in a data directory, by its status file.

@@ -14,7 +14,7 @@ use uniqueue_admin::Given;
 
 use super::data_dir::data_dir;
 use crate::exit::{Failure, Verdict};
-use crate::output;
+use crate::output::{self, Form};
 
 /// Run PostgreSQL in the foreground until Ctrl-C, with a data directory that stays.
 ///
@@ -77,19 +77,18 @@ pub(super) async fn start(arguments: StartArguments) -> Result<Verdict, Failure>
     Ok(Verdict::Fine)
 }
 
-fn announce(postgres: &Postgres, as_json: bool) -> Result<(), Failure> {
+fn announce(postgres: &Postgres, as_json: bool) -> Result<Verdict, Failure> {
     let command = output::own_command();
     let (url, version, data_dir) = (postgres.url(), postgres.version().to_string(), postgres.data_dir().display());
-    if as_json {
-        return output::print_json(&json!({ "url": url, "version": version, "data_dir": data_dir.to_string() }));
-    }
-    output::print(&format!(
+    let running = json!({ "url": url, "version": version, "data_dir": data_dir.to_string() });
+    let text = format!(
         "PostgreSQL {version} is running, with its data in {data_dir}\n\
          \n    {url}\n\n\
          Connect:  psql '{url}'\n\
          Migrate:  {command} migrate --database-url '{url}'\n\
          Stop:     Ctrl-C, or `{command} db stop` in another terminal; the data stay\n"
-    ))
+    );
+    Form::of_one(as_json).object(&running, |_| text)?.print()
 }
 
 /// Returns when no server answers at the URL any more.

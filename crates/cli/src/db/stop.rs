@@ -1,16 +1,17 @@
 //! `uniqueue db stop`.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::data_dir::{Running, data_dir};
 use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
-use crate::output;
+use crate::output::Form;
 
 /// How often the command checks whether the server has stopped.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
@@ -53,28 +54,21 @@ pub(super) async fn stop(arguments: StopArguments) -> Result<Verdict, Failure> {
     });
     let has_stopped = has_stopped.await?;
     let shown = data_dir.display().to_string();
-    if arguments.json {
-        output::print_json(&json!({ "stopped": has_stopped, "data_dir": shown }))?;
-    } else if has_stopped {
-        output::print_message(&format!("stopped the server of {shown}\n"))?;
-    } else {
-        output::print_message(&format!("no server runs in {shown}\n"))?;
-    }
-    Ok(if has_stopped { Verdict::Fine } else { Verdict::NotFine })
+    let (verdict, said) = match has_stopped {
+        true => (Verdict::Fine, format!("stopped the server of {shown}\n")),
+        false => (Verdict::NotFine, format!("no server runs in {shown}\n")),
+    };
+    let stopped = json!({ "stopped": has_stopped, "data_dir": shown });
+    Form::of_one(arguments.json).message(&stopped, said)?.verdict(verdict).print()
 }
 
-/// Requests PostgreSQL's fast shutdown. It runs `kill`, because the standard library cannot send signals and `libc` would
-/// need `unsafe`.
+/// Requests PostgreSQL's fast shutdown.
 fn signal(process: &str) -> Result<(), Failure> {
-    let hint = "run this as the user who started the server, or as root";
-    let problem = || format!("cannot signal the server: process {process}");
-    let kill = Command::new("kill").args(["-s", "INT", process]).stdin(Stdio::null()).output();
-    let output = kill.map_err(|error| Failure::environment(problem(), hint, error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::refused(format!("{}: {}", problem(), complaint.trim()), hint))
+    let process_id = process.parse().ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
+    process_id.and_then(|id| kill_process(id, Signal::INT)).map_err(|error| {
+        let hint = "run this as the user who started the server, or as root";
+        Failure::environment(format!("cannot signal the server: process {process}"), hint, error.into())
+    })
 }
 
 /// Returns when the server has removed its status file, which is its last step.

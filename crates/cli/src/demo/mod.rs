@@ -25,7 +25,7 @@ use crate::database::{self, Database};
 use crate::exit::{Failure, Verdict};
 use crate::interrupt::or_interrupted;
 use crate::job::list;
-use crate::output::{self, Bar};
+use crate::output::{self, Bar, Form};
 use crate::queue;
 
 pub(crate) use self::args::DemoArguments;
@@ -49,13 +49,10 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     lock.commit().await?;
     let verdict = or_interrupted(left, async {
         report.check(files, tally(&database.client, report.database.run).await?);
-        if arguments.database.json {
-            output::print_json(&report)?;
-        } else {
-            let tables = if arguments.tables { tables(&database.client).await? } else { String::new() };
-            output::print(&format!("{}{tables}{}", report.text(), report::next(&arguments)))?;
-        }
-        Ok(if report.accounted { Verdict::Fine } else { Verdict::NotFine })
+        let tables = if arguments.tables { tables(&database.client).await? } else { String::new() };
+        let text = |report: &Report| format!("{}{tables}{}", report.text(), report::next(&arguments));
+        let verdict = if report.accounted { Verdict::Fine } else { Verdict::NotFine };
+        Form::of_one(arguments.database.json).object(&report, text)?.verdict(verdict).print()
     })
     .await?;
     if arguments.keep {
@@ -95,12 +92,15 @@ async fn prepare(arguments: &DemoArguments) -> Result<Prepared, Failure> {
     report.seconds.search = Seconds::since(begun_at);
     (report.path, report.left_out) = (found.root, found.left_out);
     report.bytes = found.jobs.iter().map(|file| file.size).sum();
-    let mut database = Database::open_or_start(&arguments.database, CONNECTIONS).await?;
+    let database = Database::open_or_start(&arguments.database, CONNECTIONS).await?;
     database.client.migrate().await?;
-    database.connection.execute(sqlx::raw_sql(include_str!("sql/create_tables.sql"))).await?;
+    let pool = database.client.pool();
+    pool.execute(sqlx::raw_sql(include_str!("sql/create_tables.sql"))).await?;
+    let version: String = sqlx::query_scalar("SHOW server_version").fetch_one(pool).await?;
     let lock = lock(&database.client).await?;
     report.database = DatabaseFacts {
-        version: database.version.clone(),
+        // Debian appends its own version: 15.18 (Debian 15.18-0+deb12u1).
+        version: version.split(' ').next().unwrap_or_default().to_owned(),
         embedded: database.postgres.is_some(),
         url: database.postgres.as_ref().filter(|_| arguments.keep).map(|postgres| postgres.url().to_owned()),
         schema: schema.to_string(),

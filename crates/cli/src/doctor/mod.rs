@@ -35,7 +35,7 @@ pub(crate) async fn run(arguments: DoctorArguments) -> Result<Verdict, Failure> 
     });
     let diagnosed = diagnosed.await?;
     match all {
-        Some(places) => Ok(diagnosed.or_worse(across(&arguments, places).await?)),
+        Some(places) => Ok(diagnosed.max(across(&arguments, places).await?)),
         None => Ok(diagnosed),
     }
 }

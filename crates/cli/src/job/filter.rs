@@ -11,7 +11,7 @@ use uniqueue::{JobFilter, JobId, JobState, StateSet};
 use crate::exit::Failure;
 use crate::json_argument::{JsonArgument, unique_key};
 use crate::output::{printable, shell_word};
-use crate::time_argument::{DurationArgument, Invalid, TimeArgument};
+use crate::time_argument::{DurationArgument, TimeArgument};
 
 /// Reads a state. It lists the states for the help, for errors, and for the completion of a shell.
 fn states() -> impl TypedValueParser<Value = JobState> {
@@ -20,12 +20,12 @@ fn states() -> impl TypedValueParser<Value = JobState> {
 }
 
 /// Checks a time, which is read when the time of the database is known.
-fn time(given: &str) -> Result<String, Invalid> {
+fn time(given: &str) -> Result<String, &'static str> {
     given.parse().map(|_: TimeArgument| given.to_owned())
 }
 
 /// Checks a length of time. As a time it is that long ago.
-fn length(given: &str) -> Result<String, Invalid> {
+fn length(given: &str) -> Result<String, &'static str> {
     given.parse().map(|_: DurationArgument| given.trim().trim_start_matches('+').to_owned())
 }
 

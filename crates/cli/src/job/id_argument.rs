@@ -19,14 +19,6 @@ pub(super) enum IdArgument {
     Digits(String),
 }
 
-/// The jobs that an argument names.
-pub(super) enum Named {
-    One(Box<JobRow>),
-    None,
-    /// The first of several.
-    Several(Vec<JobId>),
-}
-
 impl FromStr for IdArgument {
     type Err = Error;
 
@@ -44,10 +36,11 @@ impl FromStr for IdArgument {
 }
 
 impl IdArgument {
-    /// Finds the job. Ids with the same first digits are neighbours in the order of ids.
-    pub(super) async fn find(&self, client: &Client) -> Result<Named, Error> {
+    /// Finds the job, or why the argument does not name one job. Ids with the same first digits are neighbours in the order of
+    /// ids.
+    pub(super) async fn find(&self, client: &Client) -> Result<std::result::Result<JobRow, String>, Error> {
         let digits = match self {
-            Self::Id(id) => return Ok(client.job(id).await?.map_or(Named::None, |job| Named::One(Box::new(job)))),
+            Self::Id(id) => return Ok(client.job(id).await?.ok_or_else(|| format!("no such job: {id}"))),
             Self::Digits(digits) => digits,
         };
         let end =
@@ -55,29 +48,14 @@ impl IdArgument {
         let named = JobFilter::new().id_at_least(end("0")).id_at_most(end("f"));
         let mut found = client.jobs(named.oldest_first().limit(LISTED + 1)).await?;
         Ok(match found.len() {
-            0 => Named::None,
-            1 => Named::One(Box::new(found.remove(0))),
-            _ => Named::Several(found.iter().map(|job| job.id).collect()),
-        })
-    }
-}
-
-impl Named {
-    /// Why an argument does not name one job.
-    pub(super) fn problem(&self, given: &IdArgument) -> Option<String> {
-        let given = match given {
-            IdArgument::Id(id) => id.to_string(),
-            IdArgument::Digits(digits) => digits.clone(),
-        };
-        match self {
-            Self::One(_) => None,
-            Self::None => Some(format!("no such job: {given}")),
-            Self::Several(ids) => {
-                let more = if ids.len() > LISTED as usize { "\n  …" } else { "" };
-                let ids: Vec<_> = ids.iter().take(LISTED as usize).map(|id| format!("  {id}")).collect();
-                Some(format!("several jobs begin with {given}:\n{}{more}", ids.join("\n")))
+            0 => Err(format!("no such job: {digits}")),
+            1 => Ok(found.remove(0)),
+            count => {
+                let more = if count > LISTED as usize { "\n  …" } else { "" };
+                let ids: Vec<_> = found.iter().take(LISTED as usize).map(|job| format!("  {}", job.id)).collect();
+                Err(format!("several jobs begin with {digits}:\n{}{more}", ids.join("\n")))
             }
-        }
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use uniqueue_admin::Given;
 use super::wait;
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
-use crate::json_argument::{JsonArgument, PolicyArgument, policy_of_key, unique_key};
+use crate::json_argument::{JsonArgument, PolicyArgument, unique_key, with_meta, with_policy};
 use crate::output::{self, Answer, Form, format_relative, printable};
 use crate::time_argument::{DurationArgument, TimeArgument, expires_in_or_never};
 
@@ -204,7 +204,6 @@ fn inserted_answer(inserted: &Inserted, waited: Option<&Waited>, form: &Form) ->
 }
 
 fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
-    let key = arguments.key.as_deref().map(policy_of_key).transpose()?;
     let mut job = NewJob::from_json(&arguments.kind, arguments.args.raw("--args")?)
         .given(arguments.queue.as_ref(), NewJob::queue)
         .given(arguments.priority, NewJob::priority)
@@ -212,19 +211,13 @@ fn job(arguments: &InsertArguments) -> Result<NewJob, Failure> {
         .given(arguments.r#in, |job, DurationArgument(delay)| job.scheduled_in(delay))
         .given(arguments.expires_in, expires_in_or_never)
         .given_flag(arguments.pending, NewJob::pending)
-        .given(key, NewJob::unique)
         .given(arguments.group.as_ref(), NewJob::group)
         .given(arguments.id, NewJob::id);
     if let Some(meta) = &arguments.meta {
-        job = meta.members("--meta")?.into_iter().fold(job, |job, (name, value)| job.meta(name, value));
+        job = with_meta(job, meta)?;
     }
-    if let Some(policy) = &arguments.policy {
-        job = match policy.policy_or_none("--policy")? {
-            Some(policy) if arguments.one_at_a_time => job.one_at_a_time(policy),
-            Some(policy) => job.unique(policy),
-            None => job.not_unique(),
-        };
-    }
+    let unique = if arguments.one_at_a_time { NewJob::one_at_a_time } else { NewJob::unique };
+    job = with_policy(job, arguments.policy.as_ref(), arguments.key.as_deref(), unique)?;
     if let Some(policy) = &arguments.group_policy {
         job = match policy.policy_or_none("--group-policy")? {
             Some(policy) => job.group_by(policy),

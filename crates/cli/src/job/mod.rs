@@ -11,7 +11,7 @@ mod filter;
 mod id_argument;
 mod insert;
 pub(crate) mod list;
-mod show;
+pub(crate) mod show;
 mod verb;
 mod wait;
 

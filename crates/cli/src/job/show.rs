@@ -7,12 +7,12 @@ use uniqueue::json::indent_json;
 use uniqueue::{AttemptError, Client, JobId, JobParent, JobRow, JobState};
 use uniqueue_admin::{Admin, JobChild, Obstacle, ObstacleCode};
 
-use super::id_argument::{IdArgument, Named};
+use super::id_argument::IdArgument;
 use super::list::{state_style, time_in_state};
 use crate::exit::{Failure, Verdict};
-use crate::group_text::add_group;
 use crate::output::{
-    self, Answer, Cell, Column, Form, List, Record, Style, Table, format_relative, format_time, paint, printable, wrap,
+    self, Answer, Cell, Column, Form, List, Record, Style, Table, count, format_relative, format_time, paint,
+    printable, wrap,
 };
 
 /// A job as `--json` prints it.
@@ -58,14 +58,13 @@ pub(super) async fn show(client: Client, form: Form, ShowArguments { ids }: Show
     let now = client.database_time().await?;
     let (mut shown, mut texts, mut problems) = (Vec::new(), Vec::new(), Vec::new());
     for id in &ids {
-        let named = id.find(&client).await?;
-        problems.extend(named.problem(id));
-        let Named::One(job) = named else { continue };
-        if form.json {
-            let (parents, children) = relatives(&client, job.id).await?;
-            shown.push(Shown { why: Admin::new(&client).why(job.id).await?, job: *job, parents, children });
-        } else {
-            texts.push(text(&client, &job, now).await?);
+        match id.find(&client).await? {
+            Err(problem) => problems.push(problem),
+            Ok(job) if form.json => {
+                let (parents, children) = relatives(&client, job.id).await?;
+                shown.push(Shown { why: Admin::new(&client).why(job.id).await?, job, parents, children });
+            }
+            Ok(job) => texts.push(text(&client, &job, now).await?),
         }
     }
     let answer = match shown.as_slice() {
@@ -168,6 +167,25 @@ async fn claim(client: &Client, job: &JobRow, key: &str, now: OffsetDateTime) ->
         Some(holder) => format!("{own}; job {} ({}) holds the key", holder.holder, holder.holder_state),
         None => format!("{own}; the key is free"),
     }))
+}
+
+/// Adds a job's group, what the job says of it, and how the group stands now.
+pub(crate) async fn add_group(record: &mut Record, client: &Client, job: &JobRow) -> Result<(), Failure> {
+    let Some(key) = &job.group_key else { return Ok(()) };
+    let own = match (job.in_order, job.group_limit) {
+        (true, _) => ", in order".to_owned(),
+        (false, Some(limit)) => format!(", at most {limit} at once"),
+        (false, None) => String::new(),
+    };
+    record.field("group", format!("{key}{own}"));
+    let Some(now) = Admin::new(client).groups().of(job.queue.as_str(), key).await?.pop() else { return Ok(()) };
+    let limit = now.limit.map(|limit| format!(" of {}", count(u64::from(limit)))).unwrap_or_default();
+    let first = if now.head == Some(job.id) { "; this job is the first" } else { "" };
+    record.field(
+        "in the group",
+        format!("{}{limit} running, {} available{first}", count(now.running), count(now.waiting)),
+    );
+    Ok(())
 }
 
 /// A number of times in words.

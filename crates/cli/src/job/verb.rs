@@ -11,27 +11,6 @@ use crate::database::DatabaseArguments;
 use crate::exit::{Failure, Verdict};
 use crate::time_argument::{DurationArgument, TimeArgument};
 
-macro_rules! exit_codes {
-    ($examples:literal) => {
-        concat!(
-            $examples,
-            "
-
-A change by ids starts at once. A change by a filter first prints the number of jobs and asks for confirmation; without a
-terminal it needs --yes. It leaves out jobs that are inserted later. It changes jobs in batches of 1,000, oldest first,
-each batch in a transaction of its own. Jobs that another transaction has locked come last, and then it waits for them.
-With --json it prints {\"verb\", \"changed\": count, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}, with --dry-run
-{\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs], \"unchanged\"}.
-
-Exit codes:
-  0    every given job was changed; by a filter, every matching job
-  1    a given job does not exist or is in no state for the command; a job was discarded, because another job holds its
-       unique key and its policy says so; or the answer was no
-  130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed"
-        )
-    };
-}
-
 #[derive(Debug, Subcommand)]
 pub(super) enum VerbCommand {
     /// Make failed jobs available at once.
@@ -40,12 +19,13 @@ pub(super) enum VerbCommand {
     /// Each job gets at least one more attempt. A job whose unique key another job holds now goes on without its claim, or is
     /// discarded if its policy says so. A job whose parents have not all ended as it asks is pending. So are the jobs that were
     /// cancelled because of it.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job retry 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job retry --graph --dry-run 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job retry --kind email.send --dry-run
-  uniqueue job retry --state discarded --finalized-after 2h --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job retry 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job retry --graph --dry-run 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job retry --kind email.send --dry-run
+    ///   uniqueue job retry --state discarded --finalized-after 2h --yes
+    #[command(verbatim_doc_comment)]
     Retry {
         /// Resume the graphs of the given jobs: retry the discarded and cancelled jobs among these, those that run after them, and
         /// those that these run after. Completed jobs stay. Counts them and asks first
@@ -60,12 +40,13 @@ Examples:
     ///
     /// A running job is cancelled at once: its worker is notified, and the worker's result is dropped. With --graph all jobs
     /// that run after the given ones are cancelled too, whatever their conditions, in one transaction.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job cancel 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job cancel --graph 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job cancel --queue imports --state available,scheduled --dry-run
-  uniqueue job cancel --kind report.build --args '{\"tenant\": 7}' --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job cancel 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job cancel --graph 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job cancel --queue imports --state available,scheduled --dry-run
+    ///   uniqueue job cancel --kind report.build --args '{"tenant": 7}' --yes
+    #[command(verbatim_doc_comment)]
     Cancel {
         /// Also cancel the jobs that run after the given ones, directly or through other jobs. Counts them and asks first
         #[arg(long, requires = "ids")]
@@ -78,31 +59,34 @@ Examples:
     /// Discard jobs that are not final, as jobs that failed for good.
     ///
     /// Each gets an error with the code by_operator. A running job is discarded at once, and its worker's result is dropped.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job discard 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job discard --kind report.build --state retryable --dry-run"))]
+    ///
+    /// Examples:
+    ///   uniqueue job discard 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job discard --kind report.build --state retryable --dry-run
+    #[command(verbatim_doc_comment)]
     Discard(ChangeArguments),
 
     /// Delete jobs that are not running.
     ///
     /// Their unique keys are free again. A filter selects jobs in every state but running, unless --state is given.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job delete 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job delete --state completed --finalized-before 7d --dry-run
-  uniqueue job delete --queue experiments --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job delete 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job delete --state completed --finalized-before 7d --dry-run
+    ///   uniqueue job delete --queue experiments --yes
+    #[command(verbatim_doc_comment)]
     Delete(ChangeArguments),
 
     /// Give waiting jobs another time.
     ///
     /// It changes pending, scheduled, available and retryable jobs. A time in the past makes them available at once, but pending
     /// jobs stay pending.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job reschedule 019abc12-3456-7def-8a12-3456789abcde --at 2026-11-22T06:00:00Z
-  uniqueue job reschedule --queue emails --in 30m --dry-run
-  uniqueue job reschedule --state retryable --kind email.send --at now --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job reschedule 019abc12-3456-7def-8a12-3456789abcde --at 2026-11-22T06:00:00Z
+    ///   uniqueue job reschedule --queue emails --in 30m --dry-run
+    ///   uniqueue job reschedule --state retryable --kind email.send --at now --yes
+    #[command(verbatim_doc_comment)]
     Reschedule {
         #[command(flatten)]
         change: ChangeArguments,
@@ -125,19 +109,21 @@ Examples:
     /// Release pending jobs.
     ///
     /// A released job becomes available, or scheduled if its time has not come.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job release 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job release --queue imports --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job release 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job release --queue imports --yes
+    #[command(verbatim_doc_comment)]
     Release(ChangeArguments),
 
     /// Give waiting jobs another priority.
     ///
     /// It changes pending, scheduled, available and retryable jobs. Higher priorities run first. An insert's default is 0.
-    #[command(after_help = exit_codes!("\
-Examples:
-  uniqueue job priority 10 019abc12-3456-7def-8a12-3456789abcde
-  uniqueue job priority -5 --queue imports --older-than 1d --yes"))]
+    ///
+    /// Examples:
+    ///   uniqueue job priority 10 019abc12-3456-7def-8a12-3456789abcde
+    ///   uniqueue job priority -5 --queue imports --older-than 1d --yes
+    #[command(verbatim_doc_comment)]
     Priority {
         /// The new priority, -32768 to 32767
         #[arg(value_name = "PRIORITY", allow_negative_numbers = true)]

@@ -53,6 +53,11 @@ struct Placed<'a, T> {
 }
 
 impl Form {
+    /// The form of a command that asks no place.
+    pub(crate) fn of_one(json: bool) -> Self {
+        Self { json, place: None }
+    }
+
     /// Values, as JSON one a line, or as a table.
     pub(crate) fn list<T: Serialize>(
         &self,
@@ -135,7 +140,7 @@ impl Answer {
             (body, more) => *body = more,
         }
         self.notes.extend(other.notes);
-        self.verdict = self.verdict.or_worse(other.verdict);
+        self.verdict = self.verdict.max(other.verdict);
     }
 
     /// The answers of several places in one. Rows get a column with the place, and text its name as a title.
@@ -153,7 +158,7 @@ impl Answer {
                 }
             }
             whole.notes.extend(answer.notes.into_iter().map(|note| format!("place {place}: {note}")));
-            whole.verdict = whole.verdict.or_worse(answer.verdict);
+            whole.verdict = whole.verdict.max(answer.verdict);
             match (&mut whole.page, answer.page) {
                 (Some(page), Some(own)) => page.ids.extend(own.ids),
                 (page, own) => *page = page.take().or(own),

@@ -7,23 +7,23 @@ mod printable;
 mod record;
 mod table;
 mod terminal;
-mod time;
 mod wrap;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use serde::Serialize;
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
 use uniqueue::JobCount;
 
 pub(crate) use self::answer::{Answer, Body, Form, Page};
-pub(crate) use self::paint::{ColorChoice, Style, choose_color, has_colors, paint, paint_error};
+pub(crate) use self::paint::{Style, choose_color, has_colors, paint, paint_error};
 pub(crate) use self::pasted::{next_page, own_command, shell_word};
 pub(crate) use self::printable::{printable, without_urls};
 pub(crate) use self::record::{Cell, Record};
 pub(crate) use self::table::{Column, List, Table, cut};
 pub(crate) use self::terminal::{Bar, confirm};
-pub(crate) use self::time::{format_relative, format_time};
 pub(crate) use self::wrap::{stderr_width, width, wrap, wrap_lines};
 pub(crate) use uniqueue::format_duration;
 pub(crate) use uniqueue_admin::thousands as count;
@@ -61,12 +61,6 @@ pub(crate) fn print_to_stderr(message: &str) {
     let _ = io::stderr().write_all(format!("{}\n", wrap_lines(message, stderr_width())).as_bytes());
 }
 
-/// Prints a value as one JSON object.
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value).map_err(no_json)?;
-    print(&format!("{text}\n"))
-}
-
 /// Prints a value as one JSON object on one line.
 pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
     print(&json_lines([value])?)
@@ -97,12 +91,42 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{ending}", count(number))
 }
 
+/// Writes how far a time is from now, by the database's clock: `5m 12s ago`, `in 2h`.
+pub(crate) fn format_relative(at: OffsetDateTime, now: OffsetDateTime) -> String {
+    match (now - at).try_into() {
+        Ok(passed) => format!("{} ago", format_duration(passed)),
+        Err(_) => format!("in {}", format_duration((at - now).unsigned_abs())),
+    }
+}
+
+/// Writes a time as RFC 3339 in UTC, to the second, so that it can be pasted as an argument.
+pub(crate) fn format_time(at: OffsetDateTime) -> String {
+    // Beyond the year 9999 there is no time in UTC.
+    let at = at.checked_to_offset(UtcOffset::UTC).unwrap_or(at);
+    let to_the_second = at.replace_nanosecond(0).unwrap_or(at);
+    to_the_second.format(&Rfc3339).unwrap_or_else(|_| to_the_second.to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use time::macros::datetime;
+
     use super::*;
+    use crate::time_argument::TimeArgument;
 
     #[test]
     fn one_thing_is_not_plural() {
         assert_eq!([0, 1, 2_000].map(|number| counted(number, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
+    }
+
+    #[test]
+    fn times_can_be_pasted_as_arguments() {
+        let at = datetime!(2026-11-21 22:30:05.123456 UTC);
+        assert_eq!(format_time(at), "2026-11-21T22:30:05Z");
+        assert_eq!(format_time(at).parse(), Ok(TimeArgument::At(at.replace_nanosecond(0).unwrap())));
+        assert_eq!(format_relative(at, at + time::Duration::seconds(312)), "5m 12s ago");
+        assert_eq!(format_relative(at, at - time::Duration::hours(2)), "in 2h");
+        // In UTC it is in the year 10000.
+        assert_eq!(format_time(datetime!(9999-12-31 23:59:59 -23:59)), "9999-12-31T23:59:59-23:59");
     }
 }

@@ -4,19 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 
-use clap::ValueEnum;
-
-/// When to colour.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub(crate) enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
-    #[default]
-    Auto,
-    /// Also in a pipe and in a file
-    Always,
-    /// Never
-    Never,
-}
+use clap::ColorChoice;
 
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 

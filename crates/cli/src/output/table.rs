@@ -143,10 +143,9 @@ impl Table {
         for (place, table) in places {
             let mut at = Vec::new();
             for column in table.columns {
-                at.push(
-                    whole.columns.iter().position(|known| known.name == column.name).unwrap_or(whole.columns.len()),
-                );
-                if at.last() == Some(&whole.columns.len()) {
+                let known = whole.columns.iter().position(|known| known.name == column.name);
+                at.push(known.unwrap_or(whole.columns.len()));
+                if known.is_none() {
                     whole.columns.push(column);
                 }
             }

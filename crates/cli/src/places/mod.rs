@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use uniqueue::{Client, JobCount, JobState, PlaceName, Places, Result};
+use uniqueue::{Client, Error, JobCount, JobState, PlaceAddress, PlaceName, Places, Result};
 use uniqueue_admin::{Admin, COMPARED_KEYS, Stats, doubled_keys};
 
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Cell, Column, Style, Table, count};
+use crate::output::{self, Answer, Cell, Column, List, Style, Table, count};
 
 pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
@@ -131,14 +131,8 @@ pub(crate) async fn run(arguments: PlacesCommandArguments, places: &PlacesArgume
 async fn adopt(places: &Places, name: &str) -> Result<Verdict, Failure> {
     let place = places.map().place(name)?.name();
     match places.adopt(name).await {
-        Ok(()) => {
-            output::print_message(&format!("place {place} is in this database now\n"))?;
-            Ok(Verdict::Fine)
-        }
-        Err(error) => {
-            output::print_to_stderr(&error.to_string());
-            Ok(Verdict::NotFine)
-        }
+        Ok(()) => Answer::of(output::wrapped(&format!("place {place} is in this database now\n"))).print(),
+        Err(error) => Answer::not_fine(error.to_string()).print(),
     }
 }
 
@@ -174,16 +168,22 @@ fn report<T>(
     words: impl Fn(T) -> String,
 ) -> Result<Verdict, Failure> {
     let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
-    let mut lines = Vec::new();
-    let mut table = Table::new([Column::text("place"), Column::text("schema").optional(), Column::long("state")]);
-    for (place, (_, answer)) in places.map().places().zip(answers) {
-        let (name, schema, ok) = (place.name(), place.schema_name().as_str(), answer.is_ok());
-        let state = answer.map_or_else(|error| error.to_string(), &words);
-        lines.push(json!({"place": name, "schema": schema, "ok": ok, "state": &state}));
-        let style = if ok { Style::Plain } else { Style::Bad };
-        table.row([Cell::new(name), Cell::new(schema), Cell::new(state).style(style)]);
-    }
-    output::print(&if json { output::json_lines(lines)? } else { table.text() })?;
+    let said = answers.into_iter().map(|(_, answer)| {
+        let ok = answer.is_ok();
+        (ok, answer.map_or_else(|error| error.to_string(), &words))
+    });
+    let said: Vec<_> = places.map().places().zip(said).collect();
+    let line = |(place, (ok, state)): &(&PlaceAddress, (bool, String))| {
+        let (name, schema) = (place.name(), place.schema_name().as_str());
+        json!({"place": name, "schema": schema, "ok": ok, "state": state})
+    };
+    let table = List::of(&said)
+        .column(Column::text("place"), |(place, _)| place.name())
+        .column(Column::text("schema").optional(), |(place, _)| place.schema_name().as_str())
+        .column(Column::long("state"), |(_, (ok, state))| {
+            Cell::new(state).style(if *ok { Style::Plain } else { Style::Bad })
+        });
+    output::print(&if json { output::json_lines(said.iter().map(line))? } else { table.table().text() })?;
     Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
 }
 
@@ -203,8 +203,7 @@ async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
         });
         output::print(&output::json_lines(lines)?)?;
     } else {
-        output::print(&table(&answers).text_without_count())?;
-        output::print("\n")?;
+        output::print(&format!("{}\n", table(&answers).text_without_count()))?;
     }
     Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
 }
@@ -214,25 +213,22 @@ fn jobs_in(stats: &Stats, state: JobState) -> JobCount {
 }
 
 fn table(answers: &[(PlaceName, Result<Stats>)]) -> Table {
-    let states = STATES.iter().map(|state| Column::number(state.as_str()));
-    let columns = [Column::text("place"), Column::number("runners")].into_iter().chain(states);
-    let mut table = Table::new(columns.chain([Column::long("problem")]));
-    let mut row = |name: &str, stats: &Stats| {
-        let jobs = STATES.map(|state| output::jobs(jobs_in(stats, state)));
-        table.row([name.to_owned(), count(stats.runners)].into_iter().chain(jobs));
+    let known = || answers.iter().filter_map(|(place, answer)| Some((place.as_str(), Ok(answer.as_ref().ok()?))));
+    let silent = answers.iter().filter_map(|(place, answer)| Some((place.as_str(), Err(answer.as_ref().err()?))));
+    let sums = Stats::merged(answers.iter().filter_map(|(_, answer)| answer.as_ref().ok().cloned()));
+    let rows: Vec<_> = known().chain(sums.as_ref().map(|sums| ("all", Ok(sums)))).chain(silent).collect();
+    let of = |row: &std::result::Result<&Stats, &Error>, number: &dyn Fn(&Stats) -> String| {
+        row.map_or_else(|_| String::new(), number)
     };
-    let known: Vec<_> = answers.iter().filter_map(|(place, answer)| Some((place, answer.as_ref().ok()?))).collect();
-    known.iter().for_each(|(place, stats)| row(place.as_str(), stats));
-    if let Some(sums) = Stats::merged(known.iter().map(|(_, stats)| (*stats).clone())) {
-        row("all", &sums);
-    }
-    for (place, answer) in answers {
-        if let Err(error) = answer {
-            let mut cells = vec![Cell::new(place)];
-            cells.resize_with(STATES.len() + 2, || Cell::new(""));
-            cells.push(Cell::new(error.to_string()).style(Style::Bad));
-            table.row(cells);
-        }
-    }
-    table
+    let list = List::of(&rows)
+        .column(Column::text("place"), |(place, _)| place)
+        .column(Column::number("runners"), |(_, row)| of(row, &|stats| count(stats.runners)));
+    let list = STATES.into_iter().fold(list, |list, state| {
+        let number = move |stats: &Stats| output::jobs(jobs_in(stats, state));
+        list.column(Column::number(state.as_str()), move |(_, row)| of(row, &number))
+    });
+    list.column(Column::long("problem"), |(_, row)| {
+        Cell::new(row.err().map(ToString::to_string).unwrap_or_default()).style(Style::Bad)
+    })
+    .table()
 }

@@ -6,7 +6,7 @@
 //! are remembered are not delayed.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::time::sleep;
+use uniqueue_faktory::Rights;
 
-use super::credentials::{Credentials, Rights, User, digest};
+use super::credentials::{Credentials, User, digest};
 use super::delays::Delays;
 use super::password::Checker;
 use super::slots::Slot;
@@ -36,6 +37,9 @@ const LONGEST_DELAY: Duration = Duration::from_secs(1);
 
 /// The most bytes of a name in the log. A longer one is no user's.
 const MAX_NAME: usize = 100;
+
+/// The address of the other end of a connection. `None` on a Unix socket.
+pub(super) type Peer = Option<IpAddr>;
 
 /// Whether a request is a probe of a process manager, which needs no credentials.
 pub(super) fn is_probe(uri: &Uri) -> bool {
@@ -85,7 +89,7 @@ async fn check(State(checks): State<Arc<Checks>>, mut request: Request, next: Ne
     if is_probe(request.uri()) {
         return next.run(request).await;
     }
-    let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|info| info.0.ip);
+    let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|info| info.0);
     match checks.verdict(request.headers(), peer).await {
         Admission::User(user) => {
             if let Some(slot) = request.extensions().get::<Arc<Slot>>() {
@@ -240,23 +244,6 @@ fn too_often(delay: Duration) -> Response {
     let text = format!("too many wrong passwords came from this address: try again in {seconds} s\n");
     let headers = [(header::RETRY_AFTER, seconds.to_string()), (header::CACHE_CONTROL, "no-store".to_owned())];
     (StatusCode::TOO_MANY_REQUESTS, headers, text).into_response()
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer {
-    /// Its address. `None` on a Unix socket.
-    pub(super) ip: Option<IpAddr>,
-}
-
-impl Peer {
-    pub(super) const fn of(address: SocketAddr) -> Self {
-        Self { ip: Some(address.ip()) }
-    }
-
-    pub(super) const fn on_a_socket() -> Self {
-        Self { ip: None }
-    }
 }
 
 #[cfg(test)]

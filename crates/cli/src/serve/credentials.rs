@@ -6,6 +6,7 @@ use std::path::Path;
 use axum::http::HeaderName;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
+use uniqueue_faktory::Rights;
 
 use super::args::ServeArguments;
 use super::password;
@@ -16,13 +17,6 @@ const MIN_TOKEN: usize = 16;
 
 /// The last field of a line whose user may only read.
 const READ: &str = "read";
-
-/// The rights of a user.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Rights {
-    Read,
-    All,
-}
 
 /// The user of a request, in its extensions.
 #[derive(Clone, Debug)]
@@ -72,10 +66,8 @@ pub(super) fn digest(secret: &[u8]) -> [u8; 32] {
 
 fn passwords(file: &Path) -> Result<HashMap<String, (String, Rights)>, Failure> {
     let hint = "a line is made by: uniqueue serve --hash-password NAME";
-    lines(file, hint, |_, hash| match password::is_hash(hash) {
-        true => Ok(hash.to_owned()),
-        false => Err("the password is not hashed with argon2"),
-    })
+    let problem = |hash: &str| (!password::is_hash(hash)).then_some("the password is not hashed with argon2");
+    lines(file, hint, problem)
 }
 
 fn tokens(file: &Path) -> Result<HashMap<[u8; 32], User>, Failure> {
@@ -87,10 +79,7 @@ fn tokens(file: &Path) -> Result<HashMap<[u8; 32], User>, Failure> {
 /// The tokens of a file by their users' names, with what they allow.
 pub(super) fn token_lines(file: &Path) -> Result<HashMap<String, (String, Rights)>, Failure> {
     let hint = "a line is NAME:TOKEN or NAME:TOKEN:read, and a token is made by: openssl rand -hex 32";
-    lines(file, hint, |_, token| match token.len() >= MIN_TOKEN {
-        true => Ok(token.to_owned()),
-        false => Err("the token is shorter than 16 characters"),
-    })
+    lines(file, hint, |token| (token.len() < MIN_TOKEN).then_some("the token is shorter than 16 characters"))
 }
 
 /// Reads the lines `NAME:SECRET` and `NAME:SECRET:read` of a file. Empty lines, and those that begin with #, are comments. An
@@ -98,7 +87,7 @@ pub(super) fn token_lines(file: &Path) -> Result<HashMap<String, (String, Rights
 fn lines(
     file: &Path,
     hint: &str,
-    check: impl Fn(&str, &str) -> Result<String, &'static str>,
+    problem: impl Fn(&str) -> Option<&'static str>,
 ) -> Result<HashMap<String, (String, Rights)>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::environment(format!("cannot read {}", file.display()), hint, error))?;
@@ -121,13 +110,11 @@ fn lines(
             Some((secret, READ)) => (secret, Rights::Read),
             Some(_) => return refuse("what follows the second colon is not the word read"),
         };
-        match check(name, secret) {
-            Err(problem) => return refuse(problem),
-            Ok(secret) => {
-                if found.insert(name.to_owned(), (secret, rights)).is_some() {
-                    return refuse("the name is there twice");
-                }
-            }
+        if let Some(problem) = problem(secret) {
+            return refuse(problem);
+        }
+        if found.insert(name.to_owned(), (secret.to_owned(), rights)).is_some() {
+            return refuse("the name is there twice");
         }
     }
     match found.is_empty() {

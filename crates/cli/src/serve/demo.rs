@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::embedded::Postgres;
 use uniqueue::{
@@ -71,8 +70,7 @@ pub(super) struct Demo {
     postgres: Postgres,
     client: Client,
     runner: RunnerHandle,
-    _inserts: AbortOnDropHandle<()>,
-    stop: CancellationToken,
+    inserts: AbortOnDropHandle<()>,
 }
 
 impl Demo {
@@ -83,9 +81,8 @@ impl Demo {
         client.migrate().await?;
         first_jobs(&client).await?;
         let runner = runner(&client).start().await?;
-        let stop = CancellationToken::new();
-        let inserts = AbortOnDropHandle::new(tokio::spawn(insert_all(client.clone(), stop.clone())));
-        Ok(Self { postgres, client, runner, _inserts: inserts, stop })
+        let inserts = AbortOnDropHandle::new(tokio::spawn(insert_all(client.clone())));
+        Ok(Self { postgres, client, runner, inserts })
     }
 
     pub(super) fn url(&self) -> &str {
@@ -94,8 +91,7 @@ impl Demo {
 
     /// Stops the work, then the database.
     pub(super) async fn stop(self) -> Result<(), Failure> {
-        let Self { postgres, client, runner, _inserts: inserts, stop } = self;
-        stop.cancel();
+        let Self { postgres, client, runner, inserts } = self;
         drop(inserts);
         runner.stop_within(Duration::ZERO).await?;
         client.pool().close().await;
@@ -194,8 +190,8 @@ async fn first_jobs(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Inserts jobs until the end.
-async fn insert_all(client: Client, stop: CancellationToken) {
+/// Inserts jobs until it is aborted.
+async fn insert_all(client: Client) {
     let mut number = 0_u32;
     loop {
         number = number.wrapping_add(1);
@@ -209,9 +205,6 @@ async fn insert_all(client: Client, stop: CancellationToken) {
         if let Err(error) = client.insert_many(jobs).await {
             tracing::warn!(%error, "the demo could not insert");
         }
-        tokio::select! {
-            () = tokio::time::sleep(EVERY) => {}
-            () = stop.cancelled() => return,
-        }
+        tokio::time::sleep(EVERY).await;
     }
 }

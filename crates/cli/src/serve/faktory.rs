@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use uniqueue_faktory::{Faktory, Guard, Limits, Rights};
+use uniqueue_faktory::{Faktory, Guard, Limits};
 
 use super::args::ServeArguments;
 use super::authenticate::Checks;
-use super::credentials::{self, Credentials, token_lines};
+use super::credentials::{Credentials, token_lines};
 use super::listener::{Door, Listening};
 use super::pool;
 use crate::exit::Failure;
@@ -44,10 +44,6 @@ pub(super) fn open(
     let mut faktory = Faktory::new(client.clone()).limits(limits).guard(Arc::new(ByPeer(Arc::clone(checks))));
     if let Some(file) = &arguments.bearer_token {
         for (name, (token, rights)) in token_lines(file)? {
-            let rights = match rights {
-                credentials::Rights::All => Rights::All,
-                credentials::Rights::Read => Rights::Read,
-            };
             faktory = faktory.user(name, token, rights);
         }
     }

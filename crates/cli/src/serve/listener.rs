@@ -19,7 +19,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 
 use super::args::ServeArguments;
-use super::authenticate::Peer;
 use super::connections::{Limits, serve};
 use super::credentials::Credentials;
 use crate::exit::Failure;
@@ -77,20 +76,18 @@ impl Listening {
         credentials: &Credentials,
         tls: Option<&TlsAcceptor>,
     ) -> Result<Option<Self>, Failure> {
-        match address {
-            Some(address) => Self::tcp(option, address, credentials, tls).await.map(Some),
-            None => Ok(None),
-        }
+        let Some(address) = address else { return Ok(None) };
+        Self::tcp(option, address, credentials, tls).await.map(Some)
     }
 
     /// Answers HTTP requests with a router until the token is cancelled, and then finishes the requests that are under way.
     pub(super) async fn serve(self, router: Router, limits: Limits, stop: CancellationToken) {
-        let of = |address: &SocketAddr| Peer::of(*address);
+        let of = |address: &SocketAddr| Some(address.ip());
         match self {
             Self::Tcp(tcp) => serve(tcp, of, |stream| ready(Ok(stream)), router, limits, stop).await,
             Self::Tls(tcp, tls) => serve(tcp, of, move |stream| tls.accept(stream), router, limits, stop).await,
             Self::Unix(unix) => {
-                serve(unix, |_| Peer::on_a_socket(), |stream| ready(Ok(stream)), router, limits, stop).await;
+                serve(unix, |_| None, |stream| ready(Ok(stream)), router, limits, stop).await;
             }
         }
     }

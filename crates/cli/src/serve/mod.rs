@@ -25,15 +25,16 @@ use axum::Router;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uniqueue::shutdown_signal;
+use uniqueue_faktory::Rights;
 use uniqueue_web::{Access, Web};
 
 use self::authenticate::Checks;
 use self::connections::Limits;
-use self::credentials::{Credentials, Rights, User};
+use self::credentials::{Credentials, User};
 use self::demo::Demo;
 use self::listener::{Door, Listening};
 use crate::exit::{Failure, Verdict};
-use crate::output;
+use crate::output::{self, Form};
 use crate::places::all as places_of_map;
 
 pub(crate) use self::args::ServeArguments;
@@ -67,28 +68,27 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     });
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0, words: |answer| answer };
     let checks = Arc::new(Checks::new(credentials));
-    if let Some(map) = map {
-        let places = pool::open_places(map, &arguments);
-        announce(&arguments, &listening, None, None)?;
-        let router = router(Web::over(places.clone()), &checks, &arguments, &stop);
-        tokio::select! {
-            () = listening.serve(router, limits, stop.clone()) => {}
-            () = too_long_after(&stop) => {}
-        }
-        for (_, client) in places.iter() {
-            client.pool().close().await;
-        }
-        return Ok(Verdict::Fine);
-    }
     let demo = match arguments.demo {
         true => Some(Demo::start(&arguments.database).await?),
         false => None,
     };
-    let url = match &demo {
-        Some(demo) => demo.url().to_owned(),
-        None => pool::given_url(&arguments).await?,
+    let url = match (&demo, &map) {
+        (Some(demo), _) => demo.url().to_owned(),
+        (None, None) => pool::given_url(&arguments).await?,
+        // The doors serve one place.
+        (None, Some(_)) => String::new(),
     };
-    let client = pool::open(&url, &arguments)?;
+    let (web, clients) = match map {
+        Some(map) => {
+            let places = pool::open_places(map, &arguments);
+            let clients = places.iter().map(|(_, client)| client.clone()).collect();
+            (Web::over(places), clients)
+        }
+        None => {
+            let client = pool::open(&url, &arguments)?;
+            (Web::new(client.clone()), vec![client])
+        }
+    };
     let open = |listening| faktory::open(listening, &url, &arguments, &checks, stop.clone());
     let faktory = faktory.map(open).transpose()?;
     let ojs = match ojs {
@@ -96,12 +96,14 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         None => None,
     };
     announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
-    let router = router(Web::new(client.clone()), &checks, &arguments, &stop);
+    let router = router(web, &checks, &arguments, &stop);
     tokio::select! {
         _ = async { tokio::join!(listening.serve(router, limits, stop.clone()), serve(faktory), serve(ojs)) } => {}
         () = too_long_after(&stop) => {}
     }
-    client.pool().close().await;
+    for client in clients {
+        client.pool().close().await;
+    }
     if let Some(demo) = demo {
         demo.stop().await?;
     }
@@ -175,19 +177,16 @@ fn announce(
     listening: &Listening,
     faktory: Option<&Door>,
     ojs: Option<&Door>,
-) -> Result<(), Failure> {
+) -> Result<Verdict, Failure> {
     let url = listening.url();
     let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
     let [faktory, ojs] = [faktory, ojs].map(|door| door.and_then(|door| door.url.clone()));
-    if arguments.database.json {
-        let read_only = arguments.read_only;
-        return output::print_json(
-            &json!({ "url": url, "socket": socket, "faktory": faktory, "ojs": ojs, "read_only": read_only }),
-        );
-    }
+    let read_only = arguments.read_only;
+    let listening = json!({ "url": url, "socket": socket, "faktory": faktory, "ojs": ojs, "read_only": read_only });
     let place = url.or(socket).unwrap_or_default();
-    let note = if arguments.read_only { " (read-only)" } else { "" };
+    let note = if read_only { " (read-only)" } else { "" };
     let faktory = faktory.map(|url| format!(", Faktory at {url}")).unwrap_or_default();
     let ojs = ojs.map(|url| format!(", Open Job Spec at {url}")).unwrap_or_default();
-    output::print(&format!("dashboard at {place}{note}{faktory}{ojs}; stop with Ctrl-C\n"))
+    let text = format!("dashboard at {place}{note}{faktory}{ojs}; stop with Ctrl-C\n");
+    Form::of_one(arguments.database.json).object(&listening, |_| text)?.print()
 }

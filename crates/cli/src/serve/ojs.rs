@@ -7,12 +7,13 @@ use std::time::Duration;
 use axum::extract::Request;
 use tokio_util::sync::CancellationToken;
 use uniqueue::Maintainer;
+use uniqueue_faktory::Rights;
 use uniqueue_ojs::{Access, Ojs};
 
 use super::args::ServeArguments;
 use super::authenticate::{self, Checks};
 use super::connections::Limits;
-use super::credentials::{Rights, User};
+use super::credentials::User;
 use super::listener::{Door, Listening};
 use super::pool;
 use crate::exit::Failure;

@@ -9,7 +9,6 @@ use uniqueue::{Client, PlaceMap, Places};
 use super::args::ServeArguments;
 use crate::database::Database;
 use crate::exit::Failure;
-use crate::time_argument::DurationArgument;
 
 /// How long a request waits for a connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -24,8 +23,7 @@ pub(super) async fn given_url(arguments: &ServeArguments) -> Result<String, Fail
 
 /// A client on a pool of its own, with the dashboard's limit for statements.
 pub(super) fn open(url: &str, arguments: &ServeArguments) -> Result<Client, Failure> {
-    let DurationArgument(timeout) = arguments.statement_timeout;
-    open_with(url, arguments, arguments.connections, timeout)
+    open_with(url, arguments, arguments.connections, arguments.statement_timeout.0)
 }
 
 /// Returns a client with its own pool of at most `connections` connections. Each statement ends after `timeout`.

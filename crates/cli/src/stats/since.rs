@@ -8,7 +8,7 @@ use uniqueue_admin::{Admin, Deploy, Given, Histogram, History, HistoryCounts, Ki
 
 use super::source::Source;
 use crate::exit::Failure;
-use crate::output::{self, Cell, Column, Style, Table, count, format_duration, format_time};
+use crate::output::{self, Cell, Column, List, Style, count, format_duration, format_time};
 
 /// The steps to choose from, in minutes.
 const STEPS: [u64; 9] = [1, 5, 10, 30, 60, 180, 360, 1_440, 4_320];
@@ -31,7 +31,7 @@ pub(super) struct Past {
 
 impl Past {
     pub(super) async fn ask(
-        source: &Source,
+        source: &mut Source,
         since: Duration,
         kind: Option<String>,
         queue: Option<String>,
@@ -63,24 +63,17 @@ impl Past {
 
     pub(super) fn text(&self) -> String {
         let History { points, deploys, step, .. } = &self.history;
-        let mut table = Table::new([Column::text("from")].into_iter().chain(numbers()).chain(times()));
-        for point in points {
-            let mut row = vec![Cell::new(format_time(point.at))];
-            row.extend(cells(&point.counts));
-            row.extend(quantiles(&point.counts.wait));
-            row.extend(quantiles(&point.counts.run));
-            table.row(row);
-        }
+        let steps = numbers(List::of(points).column(Column::text("from"), |of| format_time(of.at)), |of| &of.counts);
+        let steps = times(steps, "wait 50%", |of| &of.counts.wait);
+        let table = times(steps, "run 50%", |of| &of.counts.run).table();
         let mut text = format!("{}\n", table.text_without_count());
         text.push_str(&format!("\nin steps of {}; the last two minutes are incomplete\n", format_duration(*step)));
         for Deploy { at, version, .. } in deploys {
             text.push_str(&format!("{}: version {} began to run\n", format_time(*at), output::printable(version)));
         }
         if !self.kinds.is_empty() {
-            let mut kinds = Table::new([Column::text("kind")].into_iter().chain(numbers()));
-            for KindHistory { kind, counts, .. } in &self.kinds {
-                kinds.row([Cell::new(output::printable(kind.as_str()))].into_iter().chain(cells(counts)));
-            }
+            let kinds = List::of(&self.kinds).column(Column::text("kind"), |of| &of.kind);
+            let kinds = numbers(kinds, |of| &of.counts).table();
             text.push_str(&format!("\n{}\n", kinds.text_without_count()));
         }
         text
@@ -122,28 +115,21 @@ fn counted(name: &str, value: &str, counts: &HistoryCounts) -> Value {
     numbers
 }
 
-fn numbers() -> impl Iterator<Item = Column> {
-    ["inserted", "duplicates", "completed", "failed", "discarded"].into_iter().map(Column::number)
-}
-
-fn times() -> impl Iterator<Item = Column> {
-    ["wait 50%", "95%", "99%", "run 50%", "95%", "99%"].into_iter().map(Column::number)
-}
-
-fn cells(counts: &HistoryCounts) -> [Cell; 5] {
-    let HistoryCounts { inserted, duplicates, completed, failed, discarded, .. } = counts;
+/// The columns of the counts.
+fn numbers<T>(list: List<'_, T>, counts: impl Fn(&T) -> &HistoryCounts) -> List<'_, T> {
     let cell = |number: u64, style| Cell::new(count(number)).style(if number == 0 { Style::Faint } else { style });
-    [
-        cell(*inserted, Style::Plain),
-        cell(*duplicates, Style::Plain),
-        cell(*completed, Style::Plain),
-        cell(*failed, Style::Warn),
-        cell(*discarded, Style::Bad),
-    ]
+    list.column(Column::number("inserted"), |of| cell(counts(of).inserted, Style::Plain))
+        .column(Column::number("duplicates"), |of| cell(counts(of).duplicates, Style::Plain))
+        .column(Column::number("completed"), |of| cell(counts(of).completed, Style::Plain))
+        .column(Column::number("failed"), |of| cell(counts(of).failed, Style::Warn))
+        .column(Column::number("discarded"), |of| cell(counts(of).discarded, Style::Bad))
 }
 
-fn quantiles(histogram: &Histogram) -> [Cell; 3] {
-    SHARES.map(|share| Cell::new(histogram.quantile(share).map(rounded).unwrap_or_default()))
+/// The columns of the quantiles. The first has its own name.
+fn times<'a, T>(list: List<'a, T>, first: &str, times: impl Fn(&T) -> &Histogram) -> List<'a, T> {
+    SHARES.into_iter().zip([first, "95%", "99%"]).fold(list, |list, (share, name)| {
+        list.column(Column::number(name), |of| times(of).quantile(share).map(rounded).unwrap_or_default())
+    })
 }
 
 /// A length with three significant digits: it comes from a histogram.

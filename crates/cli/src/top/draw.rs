@@ -4,35 +4,15 @@ use std::time::{Duration, Instant};
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
 
 use super::lists::{Column, List, Pane, sparkline};
 use super::overlay;
+use super::palette::Palette;
 use super::state::{Retry, State};
 use crate::output::{Cell, Style, count, cut, format_duration, printable, wrap};
-
-/// The styles of the screen. Without colours only bold, dim and reversed text is left.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Palette {
-    pub(super) has_colors: bool,
-}
-
-impl Palette {
-    pub(super) fn of(self, style: Style) -> ratatui::style::Style {
-        let plain = ratatui::style::Style::new();
-        let color = |color| if self.has_colors { plain.fg(color) } else { plain };
-        match style {
-            Style::Plain => plain,
-            Style::Strong => plain.add_modifier(Modifier::BOLD),
-            Style::Faint => plain.add_modifier(Modifier::DIM),
-            Style::Good => color(Color::Green),
-            Style::Warn => color(Color::Yellow),
-            Style::Bad => color(Color::Red).add_modifier(Modifier::BOLD),
-        }
-    }
-}
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: Palette) {

@@ -16,6 +16,7 @@ mod incident;
 mod keys;
 mod lists;
 mod overlay;
+mod palette;
 mod poll;
 mod state;
 #[cfg(test)]
@@ -32,8 +33,9 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::draw::{Palette, draw};
+use self::draw::draw;
 use self::keys::Effect;
+use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
 use crate::database::{Database, DatabaseArguments};

@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::draw::Palette;
+use super::palette::Palette;
 use super::state::{Overlay, State};
 use crate::output::{Style, printable, wrap};
 

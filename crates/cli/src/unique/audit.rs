@@ -1,12 +1,49 @@
 //! `uniqueue unique audit`.
 
+use clap::Args;
 use serde::Serialize;
 use uniqueue::Client;
 use uniqueue_admin::{Admin, AuditedKind, Given, SuppressedDuplicate};
 
-use super::args::AuditArguments;
 use crate::exit::{Failure, Verdict};
 use crate::output::{self, Answer, Body, Cell, Column, Form, List, Style, Table};
+use crate::time_argument::DurationArgument;
+
+/// Count the suppressed duplicates of a kind, and list the counts.
+///
+/// A duplicate normally writes nothing. If its kind is audited, it is counted by its key. Without --start and --stop the
+/// command lists the kinds, and the keys with the latest duplicates.
+///
+/// Examples:
+///   uniqueue unique audit email.send --start --keep 30d
+///   uniqueue unique audit
+///   uniqueue unique audit email.send --limit 100 --json
+///   uniqueue unique audit email.send --stop
+///
+/// Exit codes:
+///   1    nothing can be counted now: the buffer is full, because no runner empties it
+#[derive(Clone, Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct AuditArguments {
+    /// Only this kind
+    kind: Option<String>,
+
+    /// Count the kind's duplicates from now on
+    #[arg(long, requires = "kind", conflicts_with = "stop")]
+    pub(super) start: bool,
+
+    /// Stop counting; the counts stay until their retention ends
+    #[arg(long, requires = "kind")]
+    pub(super) stop: bool,
+
+    /// How long the counter of a key is kept after its last duplicate [default: unchanged, at first 7d]
+    #[arg(long, value_name = "DURATION", requires = "start")]
+    keep: Option<DurationArgument>,
+
+    /// The largest number of keys
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: u32,
+}
 
 /// The counted duplicates.
 #[derive(Debug, Serialize)]

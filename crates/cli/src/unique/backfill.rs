@@ -1,44 +1,99 @@
 //! `uniqueue unique backfill`, and how it and `uniqueue queue backfill` run and report.
 
+use clap::{Args, ValueEnum};
+use uniqueue::Client;
 use uniqueue_admin::{Backfill, BackfillReport, Given, OnCollision};
 
-use super::args::{BackfillArguments, Collisions};
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
+use crate::json_argument::PolicyArgument;
 use crate::output::{self, Answer, Bar, Cell, Column, Form, List, Record, Style};
+
+/// Give queued jobs the keys of a new or changed policy.
+///
+/// First deploy the code that inserts with the policy. Then run this command with --dry-run, and then without. It goes from
+/// the oldest job to the newest in small transactions, while workers and inserts go on. After an interrupt, run it again. Of
+/// several jobs with the same key the oldest claims it.
+///
+/// Examples:
+///   uniqueue unique backfill --kind email.send --policy '{"keys": ["args"]}' --dry-run
+///   uniqueue unique backfill --kind email.send --policy policy.json
+///   uniqueue unique backfill --kind report.build --policy policy.json --on-collision cancel --yes
+///
+/// Exit codes:
+///   0    every job of the kind has its key (with --dry-run: would have it), and there is no collision
+///   1    ran to its end, but a job has no key, or its key is held by another job; the report lists the jobs
+///   130  interrupted by Ctrl-C or SIGTERM before the end; run it again
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct BackfillArguments {
+    /// The kind of the jobs
+    #[arg(long, value_name = "KIND")]
+    kind: String,
+
+    /// The policy: a document as in `insert_job`, or the name of a file that holds one
+    #[arg(long, value_name = "JSON|FILE")]
+    policy: PolicyArgument,
+
+    /// Change nothing, and print what would change
+    #[arg(long)]
+    pub(super) dry_run: bool,
+
+    /// Also change jobs that have another key, or the same key with another policy
+    #[arg(long)]
+    rekey: bool,
+
+    /// How to treat a job whose key another job claims
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    on_collision: Collisions,
+
+    /// The number of jobs in one transaction, at most 2000
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    batch: u32,
+
+    /// Do not ask for confirmation before jobs are cancelled
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// The values of `uniqueue::OnCollision`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Collisions {
+    /// The job gets the key and goes on without the claim
+    #[default]
+    GoOn,
+    /// The job is cancelled if it waits
+    Cancel,
+}
 
 /// The state that an interrupted backfill leaves.
 pub(crate) fn left() -> String {
     "finished batches stay; run it again for the rest".to_owned()
 }
 
-pub(super) async fn run(arguments: BackfillArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+pub(super) async fn backfill(client: &Client, form: Form, arguments: BackfillArguments) -> Result<Answer, Failure> {
     let BackfillArguments { kind, policy, dry_run, rekey, on_collision, batch, yes } = arguments;
     let policy = policy.policy()?;
-    ask(database, async |client, form| {
-        let cancels = on_collision == Collisions::Cancel;
-        if cancels && !dry_run && !yes {
-            let schema = client.schema();
-            let question =
-                format!("Cancel waiting jobs of kind {kind} in schema {schema} whose key another job claims?");
-            if !output::confirm(&output::printable(&question), "the change")? {
-                output::print("nothing was changed\n")?;
-                return Ok(Answer::from(Verdict::NotFine));
-            }
+    let cancels = on_collision == Collisions::Cancel;
+    if cancels && !dry_run && !yes {
+        let schema = client.schema();
+        let question = format!("Cancel waiting jobs of kind {kind} in schema {schema} whose key another job claims?");
+        if !output::confirm(&output::printable(&question), "the change")? {
+            return Ok(Answer::of("nothing was changed\n".to_owned()).verdict(Verdict::NotFine));
         }
-        let backfill = Backfill::keys_of(client, kind, policy).batch(batch);
-        let backfill = backfill.given_flag(cancels, |backfill| backfill.on_collision(OnCollision::Cancel));
-        let report = follow(backfill, dry_run, rekey).await?;
-        answer(&form, &report, |report| {
-            let mut text = text(report, false);
-            if dry_run && report.collided > 0 && !cancels {
-                let hint = "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n";
-                text.push_str(&output::wrap_lines(hint, output::width()));
-            }
-            text
-        })
+    }
+    let backfill = Backfill::keys_of(client, kind, policy).batch(batch);
+    let backfill = backfill.given_flag(cancels, |backfill| backfill.on_collision(OnCollision::Cancel));
+    let report = follow(backfill, dry_run, rekey).await?;
+    answer(&form, &report, |report| {
+        let mut text = text(report, false);
+        if dry_run && report.collided > 0 && !cancels {
+            let hint =
+                "\nhint: jobs that collide go on without the claim; --on-collision cancel cancels the waiting ones\n";
+            text.push_str(&output::wrapped(hint));
+        }
+        text
     })
-    .await
 }
 
 /// Runs a backfill with a bar.

@@ -1,16 +1,64 @@
 //! `uniqueue unique explain`.
 
+use clap::Args;
 use serde::Serialize;
-use uniqueue::{Explanation, InsertOutcome, JobState, NewJob};
+use uniqueue::{Client, Explanation, InsertOutcome, JobState, NewJob};
 use uniqueue_admin::{Admin, Given};
 
-use super::args::ExplainArguments;
 use super::trial::{Blocker, would_wait};
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::group_text::add_group;
-use crate::json_argument::policy_of_key;
-use crate::output::{self, Cell, Record, Style};
+use crate::job::show::add_group;
+use crate::json_argument::{JsonArgument, PolicyArgument, unique_key, with_meta, with_policy};
+use crate::output::{self, Answer, Cell, Form, Record, Style};
+use crate::time_argument::TimeArgument;
+
+/// Explain what an insert would do, without doing it.
+///
+/// It makes the key as the insert would, from the kind, the policy and the database's time, and finds the key's holder. It
+/// says what the insert would do: insert the job, replace or update the holder, or return it as a duplicate. It takes no lock
+/// and writes nothing, so another transaction may change the answer at any time. Options that are left
+/// out have the values of the registered kind (`uniqueue kind list`).
+///
+/// Examples:
+///   uniqueue unique explain email.send --args '{"user_id": 42}' --policy '{"keys": ["args"]}'
+///   uniqueue unique explain email.send --args '{"user_id": 42}'    by the policy of the registered kind
+///   uniqueue unique explain report.build --args @args.json --policy policy.json --json
+///   uniqueue unique explain rebuild --key rebuild_index || echo 'the key is held'
+///
+/// Exit codes:
+///   0    the job would be inserted
+///   1    no job would be inserted, because another job claims the key; or the insert would wait for an open transaction
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ExplainArguments {
+    /// The job's kind
+    kind: String,
+
+    /// The job's args; also @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    args: JsonArgument,
+
+    /// The job's queue [default: the kind's, else default]
+    #[arg(long, value_name = "NAME")]
+    queue: Option<String>,
+
+    /// The job's meta, a JSON object; also @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    meta: JsonArgument,
+
+    /// The time at which the job is scheduled, which decides its window [default: now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    scheduled_at: Option<TimeArgument>,
+
+    /// The policy: a document as in `insert_job`, or the name of a file that holds one; null: the job is not unique
+    /// [default: the kind's]
+    #[arg(long, value_name = "JSON|FILE")]
+    policy: Option<PolicyArgument>,
+
+    /// A raw key, short for the policy {"key": …}
+    #[arg(long, value_name = "KEY", conflicts_with = "policy", value_parser = unique_key)]
+    key: Option<String>,
+}
 
 /// The output with --json.
 #[derive(Serialize)]
@@ -21,46 +69,31 @@ struct Report<'a> {
     waits_for: Option<Blocker>,
 }
 
-pub(super) async fn run(arguments: ExplainArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+pub(super) async fn explain(client: &Client, form: Form, arguments: ExplainArguments) -> Result<Answer, Failure> {
     let ExplainArguments { kind, args, queue, meta, scheduled_at, policy, key } = arguments;
-    let mut job = NewJob::new(&kind, &args.value("--args")?).given(queue, NewJob::queue);
-    for (name, value) in meta.members("--meta")? {
-        job = job.meta(name, value);
+    let job = with_meta(NewJob::new(&kind, &args.value("--args")?).given(queue, NewJob::queue), &meta)?;
+    let mut job = client.fill_in(with_policy(job, policy.as_ref(), key.as_deref(), NewJob::unique)?).await?;
+    if let Some(at) = scheduled_at {
+        job = job.scheduled_at(at.at(client.database_time().await?));
     }
-    if let Some(policy) = policy {
-        job = match policy.policy_or_none("--policy")? {
-            Some(policy) => job.unique(policy),
-            None => job.not_unique(),
-        };
+    let explanation = client.explain(job.clone()).await?;
+    let waits_for = match (&explanation.holder, &explanation.unique_key) {
+        (None, Some(_)) => would_wait(client, job).await?,
+        _ => None,
+    };
+    let mut record = text(&explanation, waits_for.as_ref());
+    if let Some(holder) = explanation.holder.as_ref().filter(|_| !form.json)
+        && let Some(holder) = client.job(holder.holder).await?
+    {
+        add_group(&mut record, client, &holder).await?;
+        let first = Admin::new(client).why(holder.id).await?.into_iter().next();
+        let waits = first.filter(|first| first.code.is_obstacle());
+        record.optional_field("why it waits", waits.map(|first| first.reason));
     }
-    if let Some(key) = key {
-        job = job.unique(policy_of_key(&key)?);
-    }
-    ask(database, async |client, form| {
-        job = client.fill_in(job).await?;
-        if let Some(at) = scheduled_at {
-            job = job.scheduled_at(at.at(client.database_time().await?));
-        }
-        let explanation = client.explain(job.clone()).await?;
-        let waits_for = match (&explanation.holder, &explanation.unique_key) {
-            (None, Some(_)) => would_wait(client, job).await?,
-            _ => None,
-        };
-        let mut record = text(&explanation, waits_for.as_ref());
-        if let Some(holder) = explanation.holder.as_ref().filter(|_| !form.json)
-            && let Some(holder) = client.job(holder.holder).await?
-        {
-            add_group(&mut record, client, &holder).await?;
-            let first = Admin::new(client).why(holder.id).await?.into_iter().next();
-            let waits = first.filter(|first| first.code.is_obstacle());
-            record.optional_field("why it waits", waits.map(|first| first.reason));
-        }
-        let is_inserted_at_once = explanation.outcome == InsertOutcome::Inserted && waits_for.is_none();
-        let report = Report { explanation: &explanation, waits_for };
-        let answer = form.object(&report, |_| format!("{}\n", record.draw()))?;
-        Ok(if is_inserted_at_once { answer } else { answer.verdict(Verdict::NotFine) })
-    })
-    .await
+    let is_inserted_at_once = explanation.outcome == InsertOutcome::Inserted && waits_for.is_none();
+    let report = Report { explanation: &explanation, waits_for };
+    let verdict = if is_inserted_at_once { Verdict::Fine } else { Verdict::NotFine };
+    Ok(form.object(&report, |_| format!("{}\n", record.draw()))?.verdict(verdict))
 }
 
 fn text(explanation: &Explanation, waits_for: Option<&Blocker>) -> Record {

@@ -1,17 +1,42 @@
 //! `uniqueue unique show`.
 
+use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, UniqueKey};
 use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
 
-use super::args::ShowArguments;
 use super::audit::counters;
 use super::trial::{Blocker, would_wait};
-use crate::database::{DatabaseArguments, ask};
 use crate::exit::{Failure, Verdict};
-use crate::output::{self, Cell, Column, List, Record, Style, Table};
+use crate::json_argument::unique_key;
+use crate::output::{self, Answer, Cell, Column, Form, List, Record, Style, Table};
+
+/// Show everything about one key: its holder, when it is free, its jobs, and the inserts that wait for it.
+///
+/// KEY is the text of the key, usually the 64 hexadecimal digits of a hash. The first eight or more digits are enough if only
+/// one claimed key begins with them. The id of a job stands for the key of that job.
+///
+/// Examples:
+///   uniqueue unique show rebuild_index
+///   uniqueue unique show 71f9344b                         the key with this prefix
+///   uniqueue unique show 019ab3c5-7d10-7cc2-a1d4-6f7f4f1f0a55 --json
+///
+/// Exit codes:
+///   0    shown, whether or not a job claims the key
+///   1    no job that was searched has the key
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(super) struct ShowArguments {
+    /// The key, or the id of a job that has it; a key that begins with a dash comes last, after --
+    #[arg(value_parser = unique_key)]
+    key: String,
+
+    /// How many of the newest jobs to search for the key; the index holds claimed keys only
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    search: u32,
+}
 
 /// The shortest prefix that stands for a hash, in hexadecimal digits.
 const MIN_PREFIX: usize = 8;
@@ -59,41 +84,38 @@ struct KeyedJob {
     reason: String,
 }
 
-pub(super) async fn run(arguments: ShowArguments, database: &DatabaseArguments) -> Result<Verdict, Failure> {
+pub(super) async fn show(client: &Client, form: Form, arguments: ShowArguments) -> Result<Answer, Failure> {
     let ShowArguments { key, search } = arguments;
-    ask(database, async |client, form| {
-        let unique_key = find_key(client, &key).await?;
-        let now = client.database_time().await?;
-        let holder = Admin::new(client).claims().from(&unique_key).limit(1).await?.pop();
-        let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
-        let jobs = Admin::new(client).key_history(&unique_key, search).await?;
-        let suppressed = Admin::new(client).suppressed_duplicates().unique_key(&unique_key).await?;
-        let mut waiting_inserts = Admin::new(client).waiting_inserts().await?;
-        waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
-        let insert_waits_for = match holder {
-            Some(_) => None,
-            None => {
-                let job = NewJob::new("uniqueue.trial", &json!({})).unique_key(UniqueKey::raw(&unique_key));
-                would_wait(client, job).await?
-            }
-        };
-        let key = Key {
-            unique_key,
-            holder_kind: holder.as_ref().map(|holder| holder.kind.to_string()),
-            holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
-            frees: holder.as_ref().map(|holder| holder.claim.frees()),
-            holder: holder.map(|holder| holder.claim),
-            insert_waits_for,
-            jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
-            searched: search,
-            suppressed,
-            waiting_inserts,
-        };
-        let is_known = key.holder.is_some() || !key.jobs.is_empty() || !key.suppressed.is_empty();
-        let verdict = if is_known { Verdict::Fine } else { Verdict::NotFine };
-        Ok(form.object(&key, |key| key.text(now))?.verdict(verdict))
-    })
-    .await
+    let unique_key = find_key(client, &key).await?;
+    let (now, admin) = (client.database_time().await?, Admin::new(client));
+    let holder = admin.claims().from(&unique_key).limit(1).await?.pop();
+    let holder = holder.filter(|holder| holder.claim.unique_key == unique_key);
+    let jobs = admin.key_history(&unique_key, search).await?;
+    let suppressed = admin.suppressed_duplicates().unique_key(&unique_key).await?;
+    let mut waiting_inserts = admin.waiting_inserts().await?;
+    waiting_inserts.retain(|insert| insert.unique_key.as_ref().is_none_or(|key| *key == unique_key));
+    let insert_waits_for = match holder {
+        Some(_) => None,
+        None => {
+            let job = NewJob::new("uniqueue.trial", &json!({})).unique_key(UniqueKey::raw(&unique_key));
+            would_wait(client, job).await?
+        }
+    };
+    let key = Key {
+        unique_key,
+        holder_kind: holder.as_ref().map(|holder| holder.kind.to_string()),
+        holder_queue: holder.as_ref().map(|holder| holder.queue.to_string()),
+        frees: holder.as_ref().map(|holder| holder.claim.frees()),
+        holder: holder.map(|holder| holder.claim),
+        insert_waits_for,
+        jobs: jobs.iter().map(|job| keyed_job(job, now)).collect(),
+        searched: search,
+        suppressed,
+        waiting_inserts,
+    };
+    let is_known = key.holder.is_some() || !key.jobs.is_empty() || !key.suppressed.is_empty();
+    let verdict = if is_known { Verdict::Fine } else { Verdict::NotFine };
+    Ok(form.object(&key, |key| key.text(now))?.verdict(verdict))
 }
 
 /// The key that the argument stands for: a job's key, the only claimed key with this prefix, or the text itself.

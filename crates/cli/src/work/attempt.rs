@@ -1,6 +1,5 @@
 //! One attempt: a job is given to the program, its answer is the outcome, and a line reports it.
 
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -22,33 +21,21 @@ struct Line<'a> {
 
 /// How attempts are made.
 pub(super) struct Attempts {
-    program: Program,
+    pub(super) program: Program,
     /// The long-lived processes. `None`: one process for each job.
-    pool: Option<LinePool>,
+    pub(super) pool: Option<LinePool>,
     /// Whether a line has the parents of its job.
-    has_parents: bool,
-    report: Report,
+    pub(super) has_parents: bool,
+    /// Whether a report is a line of JSON.
+    pub(super) is_json: bool,
 }
 
 impl Attempts {
-    /// `keeps_processes`: whether the processes are long-lived and fed line by line. `has_parents`: whether a line has the
-    /// parents of its job.
-    pub(super) fn new(
-        program: Vec<OsString>,
-        grace: Duration,
-        keeps_processes: bool,
-        has_parents: bool,
-        report: Report,
-    ) -> Self {
-        let program = Program::new(program, grace);
-        Self { program, pool: keeps_processes.then(LinePool::default), has_parents, report }
-    }
-
     /// Works one job.
     pub(super) async fn work(&self, job: AnyJob) -> Result<Outcome, BoxError> {
         let began = Instant::now();
         let outcome = self.run(&job).await;
-        self.report.attempt(&job, &outcome, began.elapsed());
+        self.report(&job, &outcome, began.elapsed());
         outcome
     }
 
@@ -65,16 +52,32 @@ impl Attempts {
         }
     }
 
+    /// Prints how an attempt ended, as the program said. The database decides whether it counts.
+    fn report(&self, job: &AnyJob, outcome: &Result<Outcome, BoxError>, took: Duration) {
+        let code = outcome.as_ref().err().and_then(|error| JobError::code_in(&**error)).map(ToOwned::to_owned);
+        let (outcome, error) = in_words(outcome);
+        let (id, kind, attempt) = (job.id().to_string(), job.kind().as_str(), job.attempt());
+        let last_line = error.as_deref().map(|error| printable(error.lines().last().unwrap_or_default()));
+        let why = last_line.map(|line| format!(": {line}")).unwrap_or_default();
+        // A closed standard output must not fail jobs.
+        let _ = match self.is_json {
+            true => {
+                let (queue, seconds) = (job.queue().as_str(), took.as_secs_f64());
+                output::print_json_line(&Attempt { job: id, kind, queue, attempt, outcome, seconds, error, code })
+            }
+            false => {
+                let (kind, took) = (printable(kind), format_duration(took));
+                output::print(&format!("{outcome} {kind} {id} attempt {attempt} in {took}{why}\n"))
+            }
+        };
+    }
+
     /// Ends the long-lived processes.
     pub(super) async fn end(&self) {
         if let Some(pool) = &self.pool {
             pool.end(self.program.grace).await;
         }
     }
-}
-
-pub(super) struct Report {
-    pub(super) is_json: bool,
 }
 
 #[derive(Serialize)]
@@ -89,45 +92,6 @@ struct Attempt<'a> {
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-}
-
-impl Report {
-    /// Prints how an attempt ended, as the program said. The database decides whether it counts.
-    pub(super) fn attempt(&self, job: &AnyJob, outcome: &Result<Outcome, BoxError>, took: Duration) {
-        let code = outcome.as_ref().err().and_then(|error| JobError::code_in(&**error)).map(ToOwned::to_owned);
-        let (outcome, error) = in_words(outcome);
-        let attempt = Attempt {
-            job: job.id().to_string(),
-            kind: job.kind().as_str(),
-            queue: job.queue().as_str(),
-            attempt: job.attempt(),
-            outcome,
-            seconds: took.as_secs_f64(),
-            error,
-            code,
-        };
-        // A closed standard output must not fail jobs.
-        let _ = match self.is_json {
-            true => output::print_json_line(&attempt),
-            false => output::print(&attempt.line(took)),
-        };
-    }
-}
-
-impl Attempt<'_> {
-    fn line(&self, took: Duration) -> String {
-        let why =
-            self.error.as_deref().map(|error| format!(": {}", printable(error.lines().last().unwrap_or_default())));
-        format!(
-            "{} {} {} attempt {} in {}{}\n",
-            self.outcome,
-            printable(self.kind),
-            self.job,
-            self.attempt,
-            format_duration(took),
-            why.unwrap_or_default()
-        )
-    }
 }
 
 fn in_words(outcome: &Result<Outcome, BoxError>) -> (&'static str, Option<String>) {

@@ -11,7 +11,6 @@
 
 mod answer;
 mod attempt;
-mod guard;
 mod line_pool;
 mod process;
 mod program;
@@ -28,7 +27,9 @@ use clap::Args;
 use uniqueue::{Kind, QueueName, Runner, WorkerOptions, shutdown_signal};
 use uniqueue_admin::{Admin, Given, KindRow};
 
-use self::attempt::{Attempts, Report};
+use self::attempt::Attempts;
+use self::line_pool::LinePool;
+use self::process::Program;
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
 use crate::output;
@@ -78,11 +79,11 @@ use crate::time_argument::DurationArgument;
 #[command(verbatim_doc_comment)]
 pub(crate) struct WorkArguments {
     /// A queue to work; may be given several times
-    #[arg(long = "queue", value_name = "NAME", required = true, value_parser = queue)]
+    #[arg(long = "queue", value_name = "NAME", required = true)]
     queues: Vec<QueueName>,
 
     /// A kind to work; may be given several times [default: every kind]
-    #[arg(long = "kind", value_name = "KIND", value_parser = kind)]
+    #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<Kind>,
 
     /// How many jobs of each queue to run at once
@@ -130,21 +131,16 @@ pub(crate) struct WorkArguments {
     program: Vec<OsString>,
 }
 
-fn queue(given: &str) -> Result<QueueName, uniqueue::Error> {
-    QueueName::new(given)
-}
-
-fn kind(given: &str) -> Result<Kind, uniqueue::Error> {
-    Kind::new(given)
-}
-
 pub(crate) async fn run(arguments: WorkArguments) -> Result<Verdict, Failure> {
     check_program(Path::new(&arguments.program[0]))?;
     let database = Database::open_migrated(&arguments.database).await?;
     let grace = arguments.grace.0;
-    let report = Report { is_json: arguments.database.json };
-    let attempts =
-        Arc::new(Attempts::new(arguments.program.clone(), grace, arguments.lines, arguments.parents, report));
+    let attempts = Arc::new(Attempts {
+        program: Program::new(arguments.program.clone(), grace),
+        pool: arguments.lines.then(LinePool::default),
+        has_parents: arguments.parents,
+        is_json: arguments.database.json,
+    });
     let working = Arc::clone(&attempts);
     let work = move |job| {
         let working = Arc::clone(&working);

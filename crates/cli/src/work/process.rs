@@ -1,7 +1,9 @@
-//! The program, and a process of it in a process group of its own.
+//! The program, a process of it in a process group of its own, and the end of its processes after a death of this command
+//! that it cannot see coming, such as SIGKILL.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,8 +14,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use uniqueue::{BoxError, JobError, StopReason};
-
-use super::guard::Guard;
 
 /// How much of the end of standard error is kept for the job's error.
 const TAIL: usize = 4_096;
@@ -132,6 +132,48 @@ impl Drop for Process {
         self.signal(Signal::KILL);
         if let Some(group) = self.group.take() {
             self.guard.remove(group);
+        }
+    }
+}
+
+/// A shell that ends process groups once its standard input closes. It has a group of its own, which no Ctrl-C reaches.
+struct Guard {
+    /// `None`: there is no shell.
+    shell: Option<Mutex<std::process::Child>>,
+}
+
+impl Guard {
+    /// `grace`: the time between SIGTERM and SIGKILL.
+    fn start(grace: Duration) -> Self {
+        let mut command = std::process::Command::new("/bin/sh");
+        command.args(["-c", include_str!("guard.sh"), "guard", &grace.as_secs_f64().ceil().to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        match command.spawn() {
+            Ok(shell) => Self { shell: Some(Mutex::new(shell)) },
+            Err(error) => {
+                tracing::warn!(%error, "cannot start /bin/sh: if this command is killed, its program goes on");
+                Self { shell: None }
+            }
+        }
+    }
+
+    /// Ends this group as well.
+    fn add(&self, group: Pid) {
+        self.tell('+', group);
+    }
+
+    /// Leaves this group alone, which has ended.
+    fn remove(&self, group: Pid) {
+        self.tell('-', group);
+    }
+
+    fn tell(&self, sign: char, group: Pid) {
+        let Some(shell) = &self.shell else { return };
+        // Nothing panics while it holds the lock.
+        let mut shell = shell.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(input) = &mut shell.stdin {
+            // Where the shell was killed, the program still works.
+            let _ = input.write_all(format!("{sign} {}\n", group.as_raw_nonzero()).as_bytes());
         }
     }
 }

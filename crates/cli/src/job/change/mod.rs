@@ -247,8 +247,23 @@ async fn graph(client: &Client, verb: JobVerb, given: &[JobId]) -> Result<(Vec<J
     Ok((planned.into_keys().collect(), format!("{described} ({at_once} at once, {waiting} after their parents)")))
 }
 
+/// The end of the help of every change.
+const HELP: &str = "\
+A change by ids starts at once. A change by a filter first prints the number of jobs and asks for confirmation; without a
+terminal it needs --yes. It leaves out jobs that are inserted later. It changes jobs in batches of 1,000, oldest first,
+each batch in a transaction of its own. Jobs that another transaction has locked come last, and then it waits for them.
+With --json it prints {\"verb\", \"changed\": count, \"discarded\": [ids], \"unchanged\": [{\"id\", \"reason\"}]}, with --dry-run
+{\"verb\", \"dry_run\": true, \"jobs\": {\"exactly\": n} or {\"at_least\": n}, \"sample\": [jobs], \"unchanged\"}.
+
+Exit codes:
+  0    every given job was changed; by a filter, every matching job
+  1    a given job does not exist or is in no state for the command; a job was discarded, because another job holds its
+       unique key and its policy says so; or the answer was no
+  130  interrupted by Ctrl-C or SIGTERM before the end; it prints how many jobs it changed";
+
 /// The arguments of every change.
 #[derive(Debug, Args)]
+#[command(after_help = HELP)]
 pub(in crate::job) struct ChangeArguments {
     /// The jobs to change
     #[arg(value_name = "ID")]
