@@ -16,7 +16,7 @@
 //! - A result that reached the completer is sent until the database took it, or the lease is lost, or a stop runs out of
 //!   time.
 //! - A result that the database rejects holds up no other. While too many are not recorded, nothing is fetched.
-//! - Every task that was started is awaited at the stop.
+//! - Every task that was started is awaited at the stop. That of a batch is aborted when the last of its attempts has ended.
 //! - A job that runs here according to the database is in hand: after a fetch that failed, the others are given back.
 //!
 //! Failures: while the database is away, fetches and results are tried again with a growing wait. A lease that could not
