@@ -96,13 +96,10 @@ AS $$
 DECLARE
     -- now() stands still in the caller's transaction; a claim must not begin, or end, before its time.
     instant CONSTANT timestamptz := clock_timestamp();
-    job_table CONSTANT oid := 'job'::regclass;
     -- The jobs that have no answer yet.
     rest new_job[] := jobs;
     held insert_answer[];
-    rows_before bigint;
     entered integer;
-    last_id uuid;
     -- The answers of the new jobs that have times of their own, without places: of a round, and of all rounds.
     others insert_answer[];
     timed insert_answer[] := '{}';
@@ -141,10 +138,8 @@ BEGIN
         END IF;
         -- Then the others in one fixed order for all, so that two batches can never deadlock. The statement stops at the first
         -- key that is contested, and takes none behind it before that one is settled. A block that could be rolled back would
-        -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint. The rows that the
-        -- transaction has written to the table, less those that it has taken back, tell how many were inserted so far. Where
-        -- track_counts is off, each row stops the statement.
-        rows_before := pg_stat_get_xact_tuples_inserted(job_table) - pg_stat_get_xact_tuples_deleted(job_table);
+        -- keep rivals waiting until the whole transaction ends, also after a rollback to a savepoint.
+        PERFORM set_config('uniqueue.entered', '0', true);
         WITH entered AS (
             INSERT INTO job AS j (
                 id, kind, queue, args, meta, priority, max_attempts, created_at, scheduled_at, state,
@@ -169,22 +164,19 @@ BEGIN
             )
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             -- Evaluated for each row after the one before it was inserted, or was not.
-            WHERE u.number = 1 - rows_before
-                + pg_stat_get_xact_tuples_inserted(job_table) - pg_stat_get_xact_tuples_deleted(job_table)
+            WHERE u.number = current_setting('uniqueue.entered')::bigint + 1
             ON CONFLICT (unique_key) WHERE claims DO NOTHING
-            RETURNING j.id, j.state, j.scheduled_at, j.unique_until
+            RETURNING
+                j.id, j.state, j.scheduled_at, j.unique_until,
+                set_config('uniqueue.entered', (current_setting('uniqueue.entered')::bigint + 1)::text, true)
         )
         SELECT
             count(*),
-            (array_agg(e.id))[count(*)],
             array_agg(
                 (NULL, 'inserted', NULL, e.id, e.state, instant, e.scheduled_at, e.unique_until, NULL, NULL, NULL)::insert_answer
             ) FILTER (WHERE e.state <> 'available' OR e.scheduled_at <> instant OR e.unique_until IS NOT NULL)
-        INTO entered, last_id, others
+        INTO entered, others
         FROM entered AS e;
-        IF last_id <> rest[entered].id THEN
-            RAISE EXCEPTION USING MESSAGE = 'a trigger of the table job inserts or deletes jobs before an insert';
-        END IF;
         timed := timed || others;
         EXIT WHEN entered = cardinality(rest);
         rest := rest[entered + 1 :];
