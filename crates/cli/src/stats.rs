@@ -132,7 +132,7 @@ fn seconds(given: &str) -> Result<DurationArgument, String> {
 }
 
 fn positive(given: &str) -> Result<DurationArgument, String> {
-    let DurationArgument(length) = given.parse().map_err(|error| format!("{error}"))?;
+    let DurationArgument(length) = given.parse()?;
     if length.is_zero() { Err("must be longer than nothing".to_owned()) } else { Ok(DurationArgument(length)) }
 }
 
