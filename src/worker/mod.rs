@@ -16,6 +16,7 @@ mod stop;
 use std::future::Future;
 use std::time::Duration;
 
+#[cfg(feature = "testing")]
 pub(crate) use self::any_worker::WorkFuture;
 pub(crate) use self::attempt::Attempt;
 #[cfg(feature = "testing")]

@@ -92,20 +92,14 @@ pub(crate) enum Verdict {
     Critical,
 }
 
-impl Verdict {
-    const fn code(self) -> u8 {
-        match self {
-            Self::Fine => 0,
-            Self::NotFine => 1,
-            Self::Critical => 3,
-            Self::Unseen => 4,
-        }
-    }
-}
-
 impl From<Verdict> for ExitCode {
     fn from(verdict: Verdict) -> Self {
-        Self::from(verdict.code())
+        Self::from(match verdict {
+            Verdict::Fine => 0,
+            Verdict::NotFine => 1,
+            Verdict::Critical => 3,
+            Verdict::Unseen => 4,
+        })
     }
 }
 
