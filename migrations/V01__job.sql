@@ -39,7 +39,7 @@ CREATE FUNCTION _state_bit(state job_state) RETURNS smallint
     RETURN 1 << width_bucket(
         state, '{cancelled, completed, discarded, pending, retryable, running, scheduled}'::job_state[]
     );
-COMMENT ON FUNCTION _state_bit IS 'The bit of a state in job.unique_states: 1 shifted by the place of the state in job_state.';
+COMMENT ON FUNCTION _state_bit IS 'The bit of a state in job.unique_states: 2 to the power of its position in job_state, from 0. available is 1, scheduled is 128.';
 
 CREATE FUNCTION state_names(unique_states smallint) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -57,7 +57,7 @@ CREATE FUNCTION _enters_claim(unique_states smallint, old job_state, new job_sta
     RETURN unique_states IS NOT NULL
         AND unique_states & _state_bit(new) <> 0
         AND unique_states & _state_bit(old) = 0;
-COMMENT ON FUNCTION _enters_claim IS 'Whether a change of state brings a job back into its unique states. _take_claims then gives it its claim.';
+COMMENT ON FUNCTION _enters_claim IS 'Whether a change of state brings a job back into its unique states. _take_claims then gives it its claim, if the key is free.';
 
 CREATE FUNCTION _with_error(
     errors jsonb, attempt integer, at timestamptz, error text, details jsonb DEFAULT NULL

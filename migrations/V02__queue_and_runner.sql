@@ -39,7 +39,7 @@ COMMENT ON COLUMN runner.failed IS 'How many attempts of the runner failed or we
 COMMENT ON COLUMN runner.lately_completed IS 'How many jobs the runner completed in the time of the column lately.';
 COMMENT ON COLUMN runner.lately_failed IS 'How many attempts of the runner failed in the time of the column lately.';
 COMMENT ON COLUMN runner.lately IS 'The time from the report before, or from the start, to counted_at. lately_completed and lately_failed count in it.';
-COMMENT ON COLUMN runner.keep_completed IS 'How long it keeps completed jobs of queues that set no retention. Null: the runner did not say.';
+COMMENT ON COLUMN runner.keep_completed IS 'How long the runner keeps completed jobs of queues that set no retention. A thousand years means for ever. Null: the runner did not say.';
 COMMENT ON COLUMN runner.keep_cancelled IS 'How long the runner keeps cancelled jobs of queues that set no retention.';
 COMMENT ON COLUMN runner.keep_discarded IS 'How long the runner keeps discarded jobs of queues that set no retention.';
 COMMENT ON COLUMN runner.idle IS 'Whether the runner waits for notifications. An insert notifies only if an idle runner works its queue, because NOTIFY makes commits wait for each other.';
@@ -112,7 +112,7 @@ COMMENT ON COLUMN queue.keep_discarded IS 'How long discarded jobs of the queue 
 COMMENT ON COLUMN queue.rate_count IS 'How many jobs may start in each rate_period, over all runners, once the burst is spent. Null: no rate.';
 COMMENT ON COLUMN queue.rate_period IS 'The period of rate_count. A month counts as 30 days.';
 COMMENT ON COLUMN queue.rate_burst IS 'How many jobs may start at once after a time without starts.';
-COMMENT ON COLUMN queue.rate_full_at IS 'When the whole burst is available again: each start adds rate_period / rate_count. Null or past: now.';
+COMMENT ON COLUMN queue.rate_full_at IS 'When the whole burst is available again: each start adds rate_period / rate_count. Null or past: the whole burst is available.';
 COMMENT ON COLUMN queue.group_rate_count IS 'As rate_count, for each group of the queue.';
 COMMENT ON COLUMN queue.group_rate_period IS 'The period of group_rate_count.';
 COMMENT ON COLUMN queue.group_rate_burst IS 'How many jobs of a group may start at once after a time without starts.';
@@ -137,9 +137,12 @@ CREATE TABLE queue_group (
     CONSTRAINT queue_group_pkey PRIMARY KEY (queue, group_key),
     CONSTRAINT queue_group_times_finite CHECK (isfinite(rate_full_at) AND isfinite(held_at) AND isfinite(held_until))
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE queue_group IS 'One row per group that is held, or that has started jobs under a group rate. The pruner deletes past ones.';
+COMMENT ON TABLE queue_group IS 'One row per group that is held, or that has started jobs under a group rate. The pruner deletes rows whose times have passed.';
 COMMENT ON COLUMN queue_group.rate_full_at IS 'As queue.rate_full_at, for this group under queue.group_rate_count.';
 COMMENT ON COLUMN queue_group.held_until IS 'The end of a hold. Runners fetch no job of the group before it. Null or past: the group is not held.';
+COMMENT ON COLUMN queue_group.held_at IS 'When hold_group set held_until. The length of the hold is held_until - held_at.';
+COMMENT ON COLUMN queue_group.queue IS 'The queue of the group.';
+COMMENT ON COLUMN queue_group.group_key IS 'The key of the group, as in job.group_key.';
 COMMENT ON CONSTRAINT queue_group_times_finite ON queue_group IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start.';
 
 CREATE TABLE maintenance (
@@ -194,12 +197,12 @@ BEGIN
             CROSS JOIN LATERAL unnest(r.queues) AS w (name)
             WHERE r.idle AND r.leased_until > clock_timestamp() AND w.name = ANY (_wake_runners.queues)
         ) AS q
-        -- Asked of each that would be sent, so that an insert that wakes nobody does not ask.
+        -- Called for each notification that would be sent, so an insert without one does not call it.
         WHERE _may_notify()
     );
 END
 $$;
-COMMENT ON FUNCTION _wake_runners IS 'Notifies <schema>.job, with the queue as payload, for each of these queues that an idle runner works.';
+COMMENT ON FUNCTION _wake_runners IS 'Notifies <schema>.job, with the queue as payload, for each of these queues that an idle runner works. Returns the number of notifications.';
 
 CREATE FUNCTION _tell_runners(workers uuid[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE

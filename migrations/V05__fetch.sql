@@ -25,7 +25,7 @@ BEGIN ATOMIC
         LIMIT most
     );
 END;
-COMMENT ON FUNCTION _available_jobs IS 'The first available jobs of a queue: most without a group, and most of groups by priority and key.';
+COMMENT ON FUNCTION _available_jobs IS 'The first available jobs of a queue: up to `most` without a group, in the order of work, and up to `most` of groups, by priority and key.';
 
 CREATE FUNCTION _plain_jobs(
     worker_id uuid,

@@ -39,6 +39,8 @@ COMMENT ON TABLE duplicate_tally IS 'Suppressed duplicates that are not in a cou
 COMMENT ON COLUMN duplicate_tally.at IS 'When the duplicates came.';
 COMMENT ON COLUMN duplicate_tally.holder IS 'The job that claimed the key.';
 COMMENT ON COLUMN duplicate_tally.suppressed IS 'The number of duplicates of one call.';
+COMMENT ON COLUMN duplicate_tally.kind IS 'The kind of the inserts.';
+COMMENT ON COLUMN duplicate_tally.unique_key IS 'The unique key of the inserts.';
 
 CREATE TABLE duplicate_count (
     first_at timestamptz NOT NULL,

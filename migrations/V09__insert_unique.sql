@@ -19,8 +19,8 @@ COMMENT ON FUNCTION new_job_id IS 'A new UUIDv7. Ids follow the clock to the mic
 
 -- Three ways lead into the job table. src/store/insert chooses among them for Rust, insert_jobs for SQL:
 --
---   plain       rows without a key: INSERT, and nothing else.
---   unique      _insert_unique: a look for holders, then INSERT of the rows that have none.
+--   plain       rows without a key and without a given id: INSERT, and nothing else.
+--   unique      _insert_unique: a search for holders, then INSERT of the rows that have none.
 --   one by one  _insert_one for one job, _insert_one_by_one for several. Where a key takes more than a look, or a job asks
 --               for more than ignore, they take the keys one by one, in their order.
 

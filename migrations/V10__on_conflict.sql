@@ -125,7 +125,7 @@ FROM unnest(run) AS u
 CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
 $$;
 COMMENT ON FUNCTION _expiry IS
-    'When a job that stands for all of these expires: at the latest of their times, after the longest of their lengths. due: what an expires_in counts from. Null: it does not count yet. Null: one of the jobs does not expire.';
+    'When a job that stands for all of these expires: at the latest of their times, after the longest of their lengths. due: what an expires_in counts from. Null: it does not count yet. The result is null if one of the jobs does not expire.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE

@@ -159,7 +159,7 @@ BEGIN
     RETURN taken;
 END
 $$;
-COMMENT ON FUNCTION _claim_free_keys IS 'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns their ids.';
+COMMENT ON FUNCTION _claim_free_keys IS 'Gives jobs their claims back if their keys are free. retried: as _try_claims. Returns the ids of the jobs that took their claims.';
 
 CREATE FUNCTION _take_claims(ids uuid[]) RETURNS uuid[]
     LANGUAGE plpgsql VOLATILE

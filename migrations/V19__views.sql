@@ -337,6 +337,10 @@ COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: t
 COMMENT ON COLUMN unique_claim.frees IS 'The event that ends the claim, as a sentence.';
 COMMENT ON COLUMN unique_claim.age IS 'The time since the holder was inserted.';
 COMMENT ON COLUMN unique_claim.finalized_at IS 'When the holder became final. Set where a final job still claims its key.';
+COMMENT ON COLUMN unique_claim.unique_key IS 'The unique key that the holder claims.';
+COMMENT ON COLUMN unique_claim.kind IS 'The kind of the holder.';
+COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
+COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 
 CREATE VIEW running_job AS
 SELECT
@@ -391,9 +395,9 @@ SELECT
 FROM failing_kinds() AS f;
 COMMENT ON VIEW failing_kind IS
     'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN failing_kind.queues IS 'The queues of these jobs.';
-COMMENT ON COLUMN failing_kind.retryable IS 'The number of these jobs that are retryable.';
-COMMENT ON COLUMN failing_kind.discarded IS 'The number of these jobs that are discarded.';
+COMMENT ON COLUMN failing_kind.queues IS 'The queues of the jobs of the kind.';
+COMMENT ON COLUMN failing_kind.retryable IS 'The number of retryable jobs of the kind.';
+COMMENT ON COLUMN failing_kind.discarded IS 'The number of discarded jobs of the kind.';
 COMMENT ON COLUMN failing_kind.attempts_used IS 'The number of started attempts of these jobs, added up.';
 COMMENT ON COLUMN failing_kind.last_failed_at IS 'When the last of these jobs failed.';
 COMMENT ON COLUMN failing_kind.last_error IS 'The error of the last of these jobs that failed.';
@@ -405,7 +409,8 @@ SELECT f.kind, f.code, f.retryable, f.discarded, f.last_failed_at, f.last_error,
 FROM failing_codes() AS f;
 COMMENT ON VIEW failing_code IS
     'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
-COMMENT ON COLUMN failing_code.discarded IS 'The number of these jobs that are discarded.';
+COMMENT ON COLUMN failing_code.retryable IS 'The number of retryable jobs of the kind whose last error has the code.';
+COMMENT ON COLUMN failing_code.discarded IS 'The number of discarded jobs of the kind whose last error has the code.';
 COMMENT ON COLUMN failing_code.code IS 'The code of the last error. Null: that error has none.';
 
 CREATE VIEW expired_job AS

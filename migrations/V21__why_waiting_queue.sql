@@ -148,7 +148,7 @@ BEGIN ATOMIC
     FROM _live_runners(queue_name) AS r
     HAVING bool_and((kind COLLATE "C" <> ALL (r.kinds)) IS TRUE);
 END;
-COMMENT ON FUNCTION _kind_obstacle IS 'The obstacle kind_unknown, if no live runner of the queue has a worker for the kind, or may have one.';
+COMMENT ON FUNCTION _kind_obstacle IS 'The obstacle kind_unknown, if the queue has live runners and none has a worker for the kind. A runner that does not report its kinds may have any worker.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
     LANGUAGE sql STABLE

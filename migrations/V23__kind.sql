@@ -51,7 +51,7 @@ COMMENT ON COLUMN kind.registered_by IS 'The process that last registered the ki
 COMMENT ON COLUMN kind.changed_at IS 'When a registration last changed the digest.';
 COMMENT ON COLUMN kind.former_digest IS 'The digest before changed_at. Null: it never changed.';
 COMMENT ON COLUMN kind.former_by IS 'The process that last registered the former definition.';
-COMMENT ON COLUMN kind.returned_at IS 'When a registration last restored the former definition: two processes differ, or one was rolled back.';
+COMMENT ON COLUMN kind.returned_at IS 'When a registration last restored the former definition: two processes define the kind differently, or one was rolled back.';
 
 CREATE FUNCTION _backoff_length(backoff jsonb, member text) RETURNS double precision
     LANGUAGE sql STABLE

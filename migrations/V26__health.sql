@@ -88,6 +88,7 @@ FROM retentions() AS r;
 COMMENT ON VIEW retention IS
     'One row per queue and final state: how long such jobs are kept, and how many are overdue for deletion. Many overdue jobs mean that the pruner does not keep up. Reads at most 40,000 jobs. The function retentions() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN retention.state IS 'The final state: completed, cancelled or discarded.';
+COMMENT ON COLUMN retention.queue IS 'The name of the queue.';
 COMMENT ON COLUMN retention.keep IS 'How long such jobs are kept.';
 COMMENT ON COLUMN retention.is_default IS 'Whether the queue sets no retention. keep is then the default of runners.';
 COMMENT ON COLUMN retention.overdue IS 'How many of the jobs that were read should have been deleted more than five minutes ago.';

@@ -170,7 +170,7 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _next_due_in IS 'The milliseconds, at most a day, until a job is due or expires or a lease can run out. Null: none is.';
+COMMENT ON FUNCTION _next_due_in IS 'The milliseconds until the next job is due or expires, or a lease or a reservation ends. At most a day. Null: nothing is due.';
 
 CREATE FUNCTION _discard_expired(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE

@@ -9,7 +9,7 @@ CREATE TABLE prune_range (
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE prune_range IS
     'Ranges of job ids, and when the pruner reads each again. So a table full of jobs that wait, run or are retained costs one visit to each range, not one a round. Without rows the pruner reads all jobs.';
-COMMENT ON COLUMN prune_range.ahead IS 'Whether its ids are beyond those of young jobs: from clocks that are ahead, or from no clock.';
+COMMENT ON COLUMN prune_range.ahead IS 'Whether the ids of the range are beyond those of young jobs: from clocks that are ahead, or from no clock.';
 COMMENT ON COLUMN prune_range.after_id IS 'The range is of the ids after this one, up to after_id of the next range.';
 COMMENT ON COLUMN prune_range.due_at IS 'When a job of the range can be deleted, at the earliest.';
 COMMENT ON COLUMN prune_range.jobs IS 'How many jobs the last visit left in the range.';

@@ -78,7 +78,7 @@ BEGIN
     WHERE j.id = c.id;
 END
 $$;
-COMMENT ON FUNCTION _count_as_late IS 'Takes back the crash of runs whose reservation ended, since their worker speaks of them: it is alive.';
+COMMENT ON FUNCTION _count_as_late IS 'Takes back the crash of runs whose reservation ended, since the worker reported them afterwards: it is alive.';
 
 CREATE FUNCTION extend_jobs(ids uuid[], runs integer[], reserve interval DEFAULT '1 minute', progress text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, held boolean, state text, reserved_until timestamptz, not_stored text)
@@ -272,7 +272,7 @@ CREATE FUNCTION finish_jobs(
     LANGUAGE plpgsql VOLATILE
     SECURITY DEFINER
     ROWS 10
-    -- For a row that is locked after the look at the locks.
+    -- For a row that is locked after the locks were read.
     SET lock_timeout = '1s'
 AS $$
 DECLARE

@@ -28,7 +28,7 @@ BEGIN ATOMIC
     INNER JOIN job AS c ON c.id = e.child
     ORDER BY e.child;
 END;
-COMMENT ON FUNCTION children_of IS 'Up to most jobs (null: all) that run after the job id, by their ids. Otherwise as parents_of.';
+COMMENT ON FUNCTION children_of IS 'Up to `most` jobs (null: all) that run after the job id, by their ids. Otherwise as parents_of.';
 
 CREATE FUNCTION descendants_of(ids uuid[]) RETURNS SETOF uuid
     LANGUAGE sql STABLE

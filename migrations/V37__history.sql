@@ -67,6 +67,7 @@ CREATE TABLE history_total (
     CONSTRAINT history_total_pkey PRIMARY KEY (queue)
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE history_total IS 'The counts of events of the jobs of each queue since it was first used. The counts only grow, as a metrics system needs them. The row of a queue is deleted when the queue is removed, and after 91 days without an event.';
+COMMENT ON COLUMN history_total.queue IS 'The queue.';
 
 CREATE TABLE history_writer (
     id uuid NOT NULL,
@@ -95,6 +96,8 @@ COMMENT ON COLUMN history_tally.at IS 'When the call was made.';
 COMMENT ON COLUMN history_tally.failed IS 'The number of failed runs.';
 COMMENT ON COLUMN history_tally.waits IS 'How long each run had waited, in seconds.';
 COMMENT ON COLUMN history_tally.runs IS 'How long each run took, in seconds.';
+COMMENT ON COLUMN history_tally.queue IS 'The queue.';
+COMMENT ON COLUMN history_tally.kind IS 'The kind.';
 
 CREATE TABLE deploy (
     at timestamptz NOT NULL,
@@ -123,7 +126,7 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION _note_deploy IS 'Notes that runners of a version begin to work, if it is new. Returns whether it did. Null: does nothing.';
+COMMENT ON FUNCTION _note_deploy IS 'Notes that runners of a version begin to work, unless a live runner or the last row of deploy has the version. Returns whether it did. Null: does nothing.';
 
 CREATE FUNCTION _add_counts(one bigint[], other bigint[]) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -436,6 +439,8 @@ JOIN history AS h ON h.span = s.span
 WHERE h.kind <> '';
 COMMENT ON VIEW kind_history IS
     'The counts of events of jobs by queue and kind, in each minute of the last 7 days, each hour of the last 90 and each day of the last 91. A minute in which nothing happened has no row. The last two minutes are incomplete.';
+COMMENT ON COLUMN kind_history.queue IS 'The queue.';
+COMMENT ON COLUMN kind_history.kind IS 'The kind.';
 COMMENT ON COLUMN kind_history.span IS 'minute, hour or day. A query names one of them, because each event counts in all three.';
 COMMENT ON COLUMN kind_history.wait_p50 IS 'How long half of the ended runs had waited at most, in seconds. Null: no run ended.';
 COMMENT ON COLUMN kind_history.wait_p95 IS 'How long 95 % of the ended runs had waited at most, in seconds.';

@@ -111,7 +111,7 @@ CREATE FUNCTION _jobs_text(jobs bigint, counted_to bigint DEFAULT NULL, estimate
         WHEN jobs > counted_to THEN 'more than ' || _counted(counted_to, 'job', 'jobs')
         ELSE _counted(jobs, 'job', 'jobs')
     END;
-COMMENT ON FUNCTION _jobs_text IS 'A number of jobs in words. Beyond counted_to, where counting stopped, the estimate counts.';
+COMMENT ON FUNCTION _jobs_text IS 'A number of jobs in words. Beyond counted_to, where counting stopped, the estimate is shown.';
 
 CREATE FUNCTION _plain_text(given text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

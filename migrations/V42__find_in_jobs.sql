@@ -103,7 +103,7 @@ FROM (
     LIMIT 100
 ) AS g
 $$;
-COMMENT ON FUNCTION _find_expired_jobs IS 'Finds kinds of which 100 of the last 1,000 discarded jobs expired within the last hour.';
+COMMENT ON FUNCTION _find_expired_jobs IS 'Finds kinds of which at least 100 of the last 1,000 discarded jobs expired within the last hour.';
 
 CREATE FUNCTION _find_rows(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql VOLATILE

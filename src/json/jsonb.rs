@@ -165,7 +165,9 @@ fn misfit(json: &str) -> Option<String> {
             (_, "\\u0000") => Some(NUL_PROBLEM.to_owned()),
             (place, half) => refused("half of a surrogate pair", at + place, half),
         },
-        number if is_number(number) && is_beyond_numeric(number) => refused("a number of so many digits", at, number),
+        number if is_number(number) && is_beyond_numeric(number) => {
+            refused("a number with more digits than numeric holds", at, number)
+        }
         _ => None,
     })
 }

@@ -63,7 +63,7 @@ macro_rules! statements {
                 }
             }
 
-            /// Every statement with its name, for the test that prepares them all.
+            /// Every statement with its name, for the tests of the statements.
             pub(crate) fn all(&self) -> Vec<(&'static str, SqlStr)> {
                 Vec::from([
                     $($($(#[$condition])* (stringify!($name), self.$name.clone()),)*)*

@@ -1,4 +1,4 @@
-//! What came of an insert: why it was a duplicate, and until when.
+//! The outcome of an insert, and the claim that a duplicate met.
 
 use std::fmt;
 use std::time::Duration;

@@ -66,6 +66,12 @@ struct Seat<J> {
     result: oneshot::Sender<Result<Outcome, BoxError>>,
 }
 
+impl<J> Gathering<J> {
+    fn is_deserted(&self) -> bool {
+        lock(&self.seats).as_ref().is_none_or(|seats| seats.iter().all(|seat| seat.result.is_closed()))
+    }
+}
+
 impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
     pub(super) fn new(worker: W, options: WorkerOptions) -> Self {
         Self { worker, options, open: Mutex::default(), kind: PhantomData }
@@ -80,7 +86,7 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
             biased;
             result = &mut received => return result.map_err(ended)?,
             reason = attempt.stop.requested() => match reason {
-                // A runner that stops does not wait for more jobs.
+                // At a hard stop the batch is worked with the jobs that it has.
                 StopReason::Stopping => batch.gathering.end.notify_one(),
                 _ if lock(&batch.gathering.seats).is_some() => return Err("stopped while it waited for its batch".into()),
                 _ => {}
@@ -92,6 +98,8 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
     /// Adds a job to the batch that gathers, or to a new one.
     fn seat(self: &Arc<Self>, seat: Seat<J>) -> Batch<J> {
         let mut open = lock(&self.open);
+        // A batch that all its attempts have left has waited for none of the jobs that come.
+        open.take_if(|open| open.gathering.is_deserted());
         let batch = open.get_or_insert_with(|| self.begin()).clone();
         let mut seats = lock(&batch.gathering.seats);
         let seats = seats.get_or_insert_default();

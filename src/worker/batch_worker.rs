@@ -40,7 +40,9 @@ pub type BatchResults = Vec<Result<Outcome, BoxError>>;
 ///
 /// Each job has its own outcome, attempt and retries. A job takes one slot of its queue, so a queue needs as many slots as the
 /// batch has jobs. A panic fails each job of the batch. A job that is cancelled, or that runs out of time, leaves its batch,
-/// and the other jobs go on. A suspect, which may have killed its process, is worked alone.
+/// and the other jobs go on. The work runs in a task of its own, in the span of its first job, without the task-locals of a
+/// middleware. The task is aborted when the last of its jobs has ended, and is not awaited: code that blocks a thread may go on
+/// after that. A suspect, which may have killed its process, is worked alone.
 pub trait BatchWorker<J: Job>: Send + Sync + 'static {
     /// Works one or more jobs. Returns a result for each job, in the order of the jobs. With any other number of results no result
     /// counts, and each job has failed.

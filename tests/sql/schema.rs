@@ -170,6 +170,29 @@ async fn a_schema_of_any_allowed_name_works() {
 }
 
 #[support::test]
+async fn a_migration_changes_nothing_else_that_is_in_its_schema(database: Database) {
+    let (pool, name) = (database.pool().clone(), format!("{}_shared", database.schema));
+    let sql = |text: &str| sqlx::AssertSqlSafe(text.replace("{shared}", &name));
+    let others = "CREATE SCHEMA {shared};
+        CREATE FUNCTION {shared}.report() RETURNS integer LANGUAGE plpgsql SECURITY DEFINER AS 'BEGIN RETURN 1; END';
+        CREATE AGGREGATE {shared}.total(integer) (SFUNC = int4pl, STYPE = integer);
+        CREATE TABLE {shared}.bill (id uuid PRIMARY KEY, queue text)";
+    sqlx::raw_sql(sql(others)).execute(&pool).await.unwrap();
+    let state = "SELECT string_agg(format('%s %s %s', p.oid::regprocedure, p.proconfig, p.proacl), ', ' ORDER BY p.oid)
+            || (SELECT count(*) FROM pg_description AS d
+                WHERE d.objoid = '{shared}.bill'::regclass OR d.objoid = (SELECT k.oid FROM pg_constraint AS k
+                    WHERE k.conrelid = '{shared}.bill'::regclass AND k.contype = 'p'))
+        FROM pg_proc AS p
+        WHERE p.pronamespace = '{shared}'::regnamespace AND p.proname IN ('report', 'total')";
+    let before: String = sqlx::query_scalar(sql(state)).fetch_one(&pool).await.unwrap();
+    let client = Client::builder().schema(name.parse().unwrap()).pool(pool.clone());
+    client.migrate().await.unwrap();
+    let after: String = sqlx::query_scalar(sql(state)).fetch_one(&pool).await.unwrap();
+    assert_eq!(after, before);
+    sqlx::raw_sql(sql("DROP SCHEMA {shared} CASCADE")).execute(&pool).await.unwrap();
+}
+
+#[support::test]
 async fn migrating_again_changes_nothing(database: Database) {
     let before = database.catalog().await;
     assert!(database.client.migrate().await.unwrap().is_empty());

@@ -65,7 +65,8 @@ async fn bad_names_keys_and_options_are_typed_errors_and_nothing_is_inserted(dat
 #[support::test]
 async fn json_that_jsonb_cannot_hold_is_named_with_its_place(database: Database) {
     let surrogate = "invalid args of \"a\": PostgreSQL cannot store half of a surrogate pair at byte 6: \\ud800";
-    let number = "invalid args of \"a\": PostgreSQL cannot store a number of so many digits at byte 5: ";
+    let number =
+        "invalid args of \"a\": PostgreSQL cannot store a number with more digits than numeric holds at byte 5: ";
     for (args, said) in [
         (r#"{"a":"\ud800"}"#.to_owned(), surrogate.to_owned()),
         (r#"{"a":1e200000}"#.to_owned(), format!("{number}1e200000")),

@@ -38,7 +38,7 @@ pub(crate) fn lay_out(command: clap::Command) -> clap::Command {
 }
 
 /// Reads the doc comment of a command and of all its subcommands: the details, then after a line of `***` or from the examples
-/// on what stands below the options. Adds the exit codes that every command has.
+/// on the text below the options. Adds the exit codes that every command has.
 pub(crate) fn read_docs(command: clap::Command) -> clap::Command {
     let whole = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     let starts = ["\n\n***", "\n\nExamples:", "\n\nExit codes:"].into_iter().filter_map(|start| whole.find(start));

@@ -51,7 +51,7 @@ impl ConnectionLimit {
         Self { strangers: Mutex::default(), known: Arc::new(Semaphore::new(most)) }
     }
 
-    /// A stranger's place. The token is cancelled when another takes it, and gives it up when it is cancelled.
+    /// A place for a client that has not greeted. If a newer client needs the place, the token is cancelled.
     pub(crate) fn stranger(&self) -> CancellationToken {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
         // Connections that have closed or greeted have given their places up.

@@ -1,6 +1,6 @@
 //! Ends attempts that take longer than the `timeout_ms` of their job.
 //!
-//! One task looks for late runs among those that this process handed out. Where the process dies, the reservation ends at
+//! One task ends late runs that this process handed out. Where the process dies, the reservation ends at
 //! about the same time, and maintenance takes the job back.
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use uniqueue_remote::{JobResult, Remote, Reported};
 
 use crate::reservations::{Held, Runs};
 
-/// The time between two looks for late runs. A reservation ends half a second after the deadline or later.
+/// The interval of the search for late runs. A reservation ends half a second after the deadline or later.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// The wait before another try, where the database did not answer or the job was locked.

@@ -78,8 +78,8 @@ pub struct FetchedJob {
     pub timeout: Option<Duration>,
 }
 
-/// A value that no key is made from. A number that `serde_json` cannot hold, such as 1e400, is read as its text: one job must not
-/// hide the others.
+/// A value that no key is made from. A number that `serde_json` cannot hold, such as 1e400, is read as its text: one such
+/// job must not fail the whole fetch.
 fn value<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Value, D::Error> {
     let text = Box::<RawValue>::deserialize(deserializer)?;
     Ok(serde_json::from_str(text.get()).unwrap_or_else(|_| Value::String(text.get().to_owned())))

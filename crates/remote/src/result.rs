@@ -124,7 +124,7 @@ pub struct Reported {
     /// Whether another transaction has locked the job, so that a result is not recorded yet. Send it again later.
     #[serde(default)]
     pub locked: bool,
-    /// The end of the reservation. `None`: the job does not belong to the worker, or its run has ended.
+    /// The end of the reservation, after `extend_jobs`. `None`: after `finish_jobs`, or the worker no longer has the job.
     #[serde(default, with = "stored_time::option")]
     pub reserved_until: Option<OffsetDateTime>,
 }

@@ -23,7 +23,7 @@ use crate::snapshot::{Deploy, Doctor, OLD, SampleFailure, Seen, Snapshot};
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The time between two diagnoses, which take about twenty statements.
+/// The time between two diagnoses, of 27 checks each.
 const DIAGNOSE_EVERY: Duration = Duration::from_secs(30);
 
 /// The longest that one sample or one check takes.

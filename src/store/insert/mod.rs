@@ -3,11 +3,11 @@
 //! | the rows | go |
 //! |---|---|
 //! | have no key and no given id | plain: `INSERT` |
-//! | have new ids, ignore duplicates, and have different keys or surely claim equal ones | unique: a look for holders, then `INSERT` of the others |
+//! | have new ids, ignore duplicates, and have different keys or surely claim equal ones | unique: a search for holders, then `INSERT` of the others |
 //! | are anything else | one by one, in the order of keys |
 //!
-//! A single row goes without arrays and without a subtransaction; where the unique statement leaves it contested, it goes again, one
-//! by one. Several rows with a key or a given id, and rows that run after others, go to `_insert_batch`, to which `one_by_one`
+//! A single row is sent without arrays. If its key is new or held, it needs no subtransaction. A contested row is sent again, one by
+//! one. Several rows with a key or a given id, and rows that run after others, go to `_insert_batch`, to which `one_by_one`
 //! says the way.
 
 mod answer;
@@ -115,7 +115,7 @@ fn in_order<'r>(rows: &'r [NewRow], firsts: Option<&[usize]>) -> (Vec<i32>, Vec<
     order.into_iter().map(|place| (answer::place(place), &rows[place])).unzip()
 }
 
-/// Inserts one row with a new id that ignores duplicates. A look at its key is mostly enough.
+/// Inserts one row with a new id that ignores duplicates. Most need one statement.
 async fn insert_quickly(
     connection: &mut PgConnection,
     statements: &Statements,

@@ -69,7 +69,7 @@ migrations! {
         "V42__find_in_jobs",
         "V43__find_in_maintenance",
         "V44__fetch_plan",
-        "V45__common",
+        "V45__function_settings",
     ],
 }
 

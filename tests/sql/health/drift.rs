@@ -141,6 +141,9 @@ async fn every_function_and_view_that_is_dropped_comes_back_as_it_was(database: 
          WHERE c.relnamespace = '{schema}'::regnamespace AND c.relkind = 'v'";
     let all: Vec<String> = sqlx::query_scalar(database.sql(all)).fetch_all(database.pool()).await.unwrap();
     assert!(all.len() > 60, "{}", all.len());
+    let is_for_all = "SELECT count(*) FROM pg_proc AS p WHERE p.pronamespace = '{schema}'::regnamespace
+         AND p.prosecdef AND has_function_privilege('public', p.oid, 'EXECUTE')";
+    let for_all = database.number(is_for_all).await;
     for name in &all {
         let kind = if name.ends_with(')') { "FUNCTION" } else { "VIEW" };
         database.execute(&format!("DROP {kind} IF EXISTS {name} CASCADE")).await;
@@ -161,6 +164,7 @@ async fn every_function_and_view_that_is_dropped_comes_back_as_it_was(database: 
             let _ = sqlx::raw_sql(sqlx::AssertSqlSafe(drift.remedy.sql.unwrap())).execute(database.pool()).await;
         }
     }
+    assert_eq!(database.number(is_for_all).await, for_all, "a function with the owner's rights is open to all roles");
 }
 
 #[support::test]

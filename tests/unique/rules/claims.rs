@@ -21,6 +21,14 @@ async fn r1_one_of_many_concurrent_inserts_wins_and_all_others_get_it(database: 
 }
 
 #[support::test]
+async fn r1_the_index_itself_refuses_a_second_claim(database: Database) {
+    database.client.insert(job("a").unique_key(key("k"))).await.unwrap();
+    let second =
+        "INSERT INTO {schema}.job (id, kind, unique_key, unique_states) VALUES (gen_random_uuid(), 'a', 'k', 1)";
+    assert_eq!(database.refused(second).await.0, "23505");
+}
+
+#[support::test]
 async fn r2_a_duplicate_says_which_key_who_holds_it_and_what_frees_it(database: Database) {
     let first = database.client.insert(job("a").unique_key(key("k").period(10 * MINUTE))).await.unwrap();
     assert_eq!(first.duplicate_of(), None);

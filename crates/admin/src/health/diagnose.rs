@@ -46,7 +46,7 @@ impl<'a> Admin<'a> {
     /// # Ok(()) }
     /// ```
     ///
-    /// It takes one connection of the pool at a time, opens a second one for a moment, and makes about twenty checks, each with a
+    /// It takes one connection of the pool at a time, opens a second one for a moment, and makes 27 checks, each with a
     /// timeout ([`Diagnose::timeout`]). It reads no whole table, so a health endpoint may call it every few seconds. Checks
     /// for which the role lacks a privilege are reported as skipped: to make all of them, the role must be a member of
     /// `pg_monitor` and read the queue's tables and views. docs/operate/doctor.md lists the checks.

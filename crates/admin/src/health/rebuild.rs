@@ -92,18 +92,19 @@ fn create(object: &SchemaObject, golden: &[SchemaObject]) -> String {
     }
 }
 
-/// The settings of a function, which `V45__common.sql` makes.
+/// The settings of a function, and the rights that the public has not, which `V45__function_settings.sql` makes.
 fn common(function: &SchemaObject) -> String {
     let name = &function.name;
     let head = function.definition.rsplit_once(" body ").map_or("", |(head, _)| head);
     let settings = head.rsplit_once(") set ").into_iter().flat_map(|(_, settings)| settings.split("; "));
-    settings
-        .filter_map(|setting| setting.split_once('='))
-        .map(|(setting, value)| match setting {
-            "search_path" => format!("\nALTER FUNCTION {name} SET search_path FROM CURRENT;"),
-            _ => format!("\nALTER FUNCTION {name} SET {setting} = '{value}';"),
-        })
-        .collect()
+    let settings = settings.filter_map(|setting| setting.split_once('=')).map(|(setting, value)| match setting {
+        "search_path" => format!("\nALTER FUNCTION {name} SET search_path FROM CURRENT;"),
+        _ => format!("\nALTER FUNCTION {name} SET {setting} = '{value}';"),
+    });
+    let is_for_all = ["_note_duplicates(", "fold_duplicates("].iter().any(|of| name.starts_with(of));
+    let revoked = (head.contains(" security definer") && !is_for_all)
+        .then(|| format!("\nREVOKE EXECUTE ON FUNCTION {name} FROM PUBLIC;"));
+    settings.chain(revoked).collect()
 }
 
 /// Of several jobs that claim a key, the oldest keeps it.
@@ -181,4 +182,26 @@ fn source(kind: &str, name: &str) -> Option<String> {
         let end = statement.find("\nCOMMENT ON ").unwrap_or(statement.len());
         Some(format!("CREATE OR REPLACE {}", &statement[..end]))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::objects::golden_objects;
+
+    #[test]
+    fn every_function_and_view_has_a_source() {
+        let mut seen = 0;
+        for object in golden_objects().unwrap() {
+            if !matches!(object.kind.as_str(), "function" | "trigger" | "view") {
+                continue;
+            }
+            let name = object.name.split('(').next().unwrap();
+            let text = source(&object.kind, name).unwrap_or_else(|| panic!("{name} has no source"));
+            assert!(text.ends_with(';') && text.matches("CREATE OR REPLACE").count() == 1, "{text}");
+            assert_eq!(text.matches("$$").count() % 2, 0, "{text}");
+            seen += 1;
+        }
+        assert!(seen > 30, "{seen}");
+    }
 }

@@ -114,7 +114,7 @@ fn lines(
             return refuse(problem);
         }
         if found.insert(name.to_owned(), (secret.to_owned(), rights)).is_some() {
-            return refuse("the name is there twice");
+            return refuse("the name occurs twice");
         }
     }
     match found.is_empty() {

@@ -28,7 +28,7 @@ use crate::problem::Problem;
 use crate::store::{JobProgress, OF_IDS, RUNNING_AFTER, Store, Workflow};
 use crate::times;
 
-/// The time between two looks for workflows that have ended.
+/// The interval of the search for workflows that have ended.
 const SETTLE_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// The most jobs of many workflows that one statement reads.

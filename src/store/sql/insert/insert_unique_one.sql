@@ -1,6 +1,6 @@
 -- Inserts one job with a key and a new id that ignores duplicates, without the arrays of insert_batch, whose unpacking
 -- is a third of what one row costs. Answers inserted, duplicate (with the row of the job that claims the
--- key), or contested, where the key takes more than a look: insert_one settles that. No subtransaction: after 64 of
+-- key), or contested, where another transaction has the key: insert_one settles that. No subtransaction: after 64 of
 -- them a transaction slows down the snapshots of all others. $22 is a lock_timeout for the wait for another transaction with
 -- the key, or null. It is not for the waits of the COMMIT.
 WITH held AS MATERIALIZED (

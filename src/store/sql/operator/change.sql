@@ -1,4 +1,4 @@
--- Changes jobs for an operator, as the call in the place of the marker says, and logs it.
+-- Calls the verb that replaces the marker, for an operator, and logs its jobs.
 WITH changed AS MATERIALIZED (
     SELECT
         c.id, c.kind, c.queue, c.attempt, c.state, coalesce((to_jsonb(c) ->> 'refused')::boolean, false) AS refused,
