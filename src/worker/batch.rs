@@ -98,7 +98,7 @@ impl<J: Job, W: BatchWorker<J>> Batched<J, W> {
     /// Adds a job to the batch that gathers, or to a new one.
     fn seat(self: &Arc<Self>, seat: Seat<J>) -> Batch<J> {
         let mut open = lock(&self.open);
-        // A batch that all its attempts have left has waited for none of the jobs that come.
+        // A batch that all its attempts have left ends, so that the job gets the whole wait of a new one.
         open.take_if(|open| open.gathering.is_deserted());
         let batch = open.get_or_insert_with(|| self.begin()).clone();
         let mut seats = lock(&batch.gathering.seats);

@@ -61,7 +61,8 @@ impl WakeUps {
         Self { client: client.clone(), listener: None }
     }
 
-    /// Waits for the next wake-up. A lost connection is opened again, once a second. May be cancelled at any time.
+    /// Waits for the next wake-up. A lost connection is opened again, once a second. A call that is dropped loses no wake-up. If it
+    /// is dropped while it connects, the next call connects anew: give it as long as a connection takes.
     pub async fn next(&mut self) -> WakeUp {
         loop {
             match self.hear().await {

@@ -99,7 +99,7 @@ impl Database {
         self.client.pool()
     }
 
-    /// What makes other clients of the same schema.
+    /// A builder of further clients of the same schema.
     pub fn builder(&self) -> ClientBuilder {
         Client::builder().schema(self.client.schema().clone())
     }

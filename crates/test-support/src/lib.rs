@@ -139,7 +139,7 @@ pub fn telling<T: Send + 'static>(
     (work, receiver)
 }
 
-/// What comes next, in time.
+/// Waits for the receiver's next value. Panics if none comes within [`WAIT`].
 pub async fn next<T>(receiver: &mut UnboundedReceiver<T>) -> T {
     timeout(WAIT, receiver.recv()).await.expect("something in time").expect("a sender")
 }
