@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, mpsc};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use support::process::Killed;
 use uniqueue::{JobState, assert_inserted, testing};
 
 /// The longest that an example takes to say its next line. What is built here is built before.
@@ -42,9 +43,9 @@ pub fn command() -> PathBuf {
     EXAMPLES.with_file_name("uniqueue")
 }
 
-/// A running example. Dropped, it is killed.
+/// A running example.
 pub struct Example {
-    process: Child,
+    process: Killed,
     lines: mpsc::Receiver<String>,
 }
 
@@ -65,7 +66,7 @@ impl Example {
                 }
             }
         });
-        Self { process, lines }
+        Self { process: Killed(process), lines }
     }
 
     pub fn line(&self) -> String {
@@ -92,13 +93,6 @@ impl Example {
         let rest = self.lines.iter().collect();
         assert!(self.process.wait().unwrap().success(), "{rest:?}");
         rest
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -287,6 +287,11 @@ impl Database {
         (error.code().expect("a code").into_owned(), error.message().to_owned())
     }
 
+    /// The first column of each row of a query.
+    pub async fn texts(&self, text: &str) -> Vec<String> {
+        sqlx::query_scalar(self.sql(text)).fetch_all(self.pool()).await.expect(text)
+    }
+
     pub async fn text(&self, text: &str) -> String {
         let row = sqlx::query(self.sql(text)).fetch_one(self.pool()).await.expect(text);
         row.try_get(0).expect(text)

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::Read;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -78,10 +79,34 @@ impl Order {
     }
 }
 
-/// A runner in a process of its own. It is killed when this is dropped, and ends by itself when
-/// the test's process ends.
+/// A process that is killed when this is dropped.
+pub struct Killed(pub Child);
+
+impl Deref for Killed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // Kills a stopped process as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A runner in a process of its own. It ends by itself when the test's process ends.
 pub struct RunnerProcess {
-    child: Child,
+    child: Killed,
 }
 
 impl RunnerProcess {
@@ -93,7 +118,7 @@ impl RunnerProcess {
             .stdout(Stdio::null())
             .spawn()
             .expect("this test binary runs again");
-        Self { child }
+        Self { child: Killed(child) }
     }
 
     /// Starts this number of processes for the database of a test.
@@ -123,14 +148,6 @@ impl RunnerProcess {
             status.is_some(), "the process does not end"
         );
         status.expect("an end")
-    }
-}
-
-impl Drop for RunnerProcess {
-    fn drop(&mut self) {
-        // Kills a stopped process as well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,18 +1,11 @@
 //! Wrong use is reported on standard error, with a remedy, and by exit code 2.
 
-use std::process::Command;
-
 use test_support::prelude::*;
 
-use crate::support::{database, migrated, run, texts, uniqueue};
+use crate::support::{self, Migrated, database, run, uniqueue};
 
 fn refused(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {stderr}");
-    assert!(output.stdout.is_empty(), "{arguments:?}");
-    assert!(stderr.starts_with("error: "), "{arguments:?}: {stderr}");
-    stderr
+    support::refused(uniqueue().args(arguments))
 }
 
 #[test]
@@ -62,78 +55,69 @@ async fn tls_that_cannot_be_had_is_told_so() {
     assert!(stderr.contains("\nhint: "), "{stderr}");
 }
 
-#[tokio::test]
-async fn role_that_may_not_create_is_told_so() {
-    let url = database().await;
-    crate::support::execute(&url, "CREATE ROLE visitor LOGIN").await;
-    let visitor = url.replace("postgres@", "visitor@");
-    let output = uniqueue().args(["demo", "/etc/hostname", "--database-url", &visitor]).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
+#[test_support::test(unmigrated("uniqueue"))]
+async fn role_that_may_not_create_is_told_so(database: Migrated) {
+    let (_, visitor) = database.role("visitor").await;
+    let stderr = visitor.refused("demo /etc/hostname");
     assert!(stderr.starts_with("error: cannot migrate schema uniqueue: "), "{stderr}");
     assert!(stderr.contains("permission denied") && stderr.contains("\nhint: let a role"), "{stderr}");
 }
 
-#[tokio::test]
-async fn what_the_server_says_is_told_without_the_line_of_its_source() {
-    let url = migrated("uniqueue").await;
-    crate::support::execute(&url, "ALTER TABLE uniqueue.job RENAME TO other").await;
-    let stderr = refused(&["job", "list", "--database-url", &url]);
+#[test_support::test]
+async fn what_the_server_says_is_told_without_the_line_of_its_source(jobs: Migrated) {
+    jobs.execute("ALTER TABLE uniqueue.job RENAME TO other").await;
+    let stderr = jobs.refused("job list");
     let said =
         "error: error returned from database: relation \"uniqueue.job\" does not exist\nhint: is the schema migrated?";
     assert!(stderr.starts_with(said), "{stderr}");
 }
 
-fn insert(url: &str, words: &[&str]) -> Command {
-    let mut command = uniqueue();
-    command.args(["job", "insert", "a"]).args(words).env("DATABASE_URL", url);
-    command
-}
-
-#[tokio::test]
-async fn what_can_never_work_is_refused_with_its_reason() {
-    let url = migrated("uniqueue").await;
-    let append = r#"{"key": "k", "scope": "queued", "update": "append"}"#;
-    let push = r#"{"key": "p", "scope": "queued", "max_delay": "PT1M"}"#;
-    let own = r#"{"keys": ["args"], "args_keys": ["n"], "scope": "queued", "update": "append"}"#;
-    let running = r#"{"key": "r", "scope": "active", "on_conflict": "run_again"}"#;
+#[test_support::test]
+async fn what_can_never_work_is_refused_with_its_reason(jobs: Migrated) {
+    let append = r#"a --policy {"key":"k","scope":"queued","update":"append"} --args"#;
     // It is not due, so no update finds it overdue on a busy machine.
-    let holder = insert(&url, &["--args", r#"{"n": 1}"#, "--policy", append, "--in", "1h"]).output().unwrap();
-    assert!(holder.status.success(), "{holder:?}");
-    let long = "x".repeat(513);
-    let window = r#"{"keys": ["args"], "window": "PT1H"}"#;
-    let cases: [(&[&str], &str); 16] = [
-        (&["--policy", push, "--in", "1m"], "max_delay: must be longer than the delay"),
-        (&["--args", r#"{"n": 2}"#, "--policy", append], "append needs an array in both jobs: \"n\""),
+    jobs.insert((append, r#"{"n":1} --in 1h"#));
+    let stderr = jobs.refused(("job insert", (append, r#"{"n":2}"#)));
+    assert!(stderr.contains("append needs an array in both jobs: \"n\""), "{stderr}");
+    jobs.refuses(&[
         (
-            &["--args", r#"{"n": [1]}"#, "--policy", own],
+            r#"job insert a --policy {"key":"p","scope":"queued","max_delay":"PT1M"} --in 1m"#,
+            "max_delay: must be longer than the delay",
+        ),
+        (
+            r#"job insert a --args {"n":[1]} --policy {"keys":["args"],"args_keys":["n"],"scope":"queued","update":"append"}"#,
             "append would change a member that the key is made from: \"n\"",
         ),
-        (&["--policy", running], "on_conflict: run_again needs a scope without running"),
-        (&["--group", "g", "--group-limit", "0"], "invalid group_limit: must be 1 to 32767: 0"),
         (
-            &["--group", "g", "--group-limit", "2", "--in-order"],
+            r#"job insert a --policy {"key":"r","scope":"active","on_conflict":"run_again"}"#,
+            "on_conflict: run_again needs a scope without running",
+        ),
+        ("job insert a --group g --group-limit 0", "invalid group_limit: must be 1 to 32767: 0"),
+        (
+            "job insert a --group g --group-limit 2 --in-order",
             "invalid group_limit: must be 1 for a job that is in_order: 2",
         ),
-        (&["--group", ""], "must be 1 to 512 bytes: 0"),
-        (&["--group", &long], "must be 1 to 512 bytes: 513"),
-        (&["--group-policy", window], "invalid unique policy: window: a group has none"),
+        (r#"job insert a --group-policy {"window":"PT1H"}"#, "invalid unique policy: window: a group has none"),
         (
-            &["--group-policy", r#"{"keys": ["tenant"]}"#],
+            r#"job insert a --group-policy {"keys":["tenant"]}"#,
             "invalid unique policy: keys: must be one of type, queue, args, meta: \"tenant\"",
         ),
-        (&["--group-policy", "{"], "--group-policy is not JSON"),
-        (&["--group", "g", "--group-policy", "{}"], "the argument '--group <KEY>' cannot be used with"),
-        (&["--group-limit", "2"], "the following required arguments were not provided"),
-        (&["--policy", window, "--one-at-a-time"], "invalid unique policy: window: a group has none"),
-        (&["--one-at-a-time"], "the following required arguments were not provided:\n  --policy"),
-        (&["--policy", "{}", "--one-at-a-time", "--group", "g"], "the argument '--one-at-a-time' cannot be used with"),
-    ];
-    for (words, problem) in cases {
-        let output = insert(&url, words).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{words:?}: {stderr}");
-        assert!(stderr.starts_with("error: ") && stderr.contains(problem), "{words:?}: {stderr}");
+        ("job insert a --group-policy {", "--group-policy is not JSON"),
+        ("job insert a --group g --group-policy {}", "the argument '--group <KEY>' cannot be used with"),
+        ("job insert a --group-limit 2", "the following required arguments were not provided"),
+        (
+            r#"job insert a --policy {"keys":["args"],"window":"PT1H"} --one-at-a-time"#,
+            "invalid unique policy: window: a group has none",
+        ),
+        ("job insert a --one-at-a-time", "the following required arguments were not provided:\n  --policy"),
+        (
+            "job insert a --policy {} --one-at-a-time --group g",
+            "the argument '--one-at-a-time' cannot be used with",
+        ),
+    ]);
+    for (group, bytes) in [(String::new(), 0), ("x".repeat(513), 513)] {
+        let stderr = jobs.refused(("job insert a --group", [group.as_str()]));
+        assert!(stderr.contains(&format!("must be 1 to 512 bytes: {bytes}")), "{stderr}");
     }
-    assert_eq!(texts(&url, "SELECT unique_key || args::text FROM uniqueue.job").await, [r#"k{"n": 1}"#]);
+    assert_eq!(jobs.texts("SELECT unique_key || args::text FROM uniqueue.job").await, [r#"k{"n": 1}"#]);
 }

@@ -237,12 +237,9 @@ async fn unaccounted_file_is_told_by_the_exit_code() {
     let mut demo = uniqueue();
     let demo = demo.arg("demo").arg(tree.path()).args(["--json", "--database-url", &url]);
     assert_eq!(run_json(demo).0, 0);
-    execute(
-        &url,
-        "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-         CREATE TRIGGER lose BEFORE INSERT ON uniqueue_demo.checksum FOR EACH ROW EXECUTE FUNCTION lose()",
-    )
-    .await;
+    let create = "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+         CREATE TRIGGER lose BEFORE INSERT ON uniqueue_demo.checksum FOR EACH ROW EXECUTE FUNCTION lose()";
+    execute(&url, create).await;
     let (code, report) = run_json(demo);
     assert_eq!((code, &report["accounted"]), (1, &json!(false)));
     assert_eq!(report["problems"], json!(["1 completed job without a checksum"]));

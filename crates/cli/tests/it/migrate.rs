@@ -1,59 +1,40 @@
 //! `uniqueue migrate`.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
 use test_support::prelude::*;
 
-use crate::support::{database, execute, has_psql, run_json, texts, uniqueue};
+use crate::support::{Migrated, has_psql, run_script};
 
-fn migrate(url: &str, arguments: &[&str]) -> Command {
-    let mut command = uniqueue();
-    command.args(["migrate", "--json", "--schema", "jobs"]).args(arguments).env("DATABASE_URL", url);
-    command
-}
-
-#[tokio::test]
-async fn status_is_right_before_and_after_and_a_second_migration_does_nothing() {
-    let url = database().await;
-    let (code, before) = run_json(&mut migrate(&url, &["--status"]));
-    assert_eq!((code, &before["version"], &before["current"]), (1, &json!(0), &json!(false)));
+#[test_support::test(unmigrated("jobs"))]
+async fn status_is_right_before_and_after_and_a_second_migration_does_nothing(jobs: Migrated) {
+    let before = jobs.json("migrate --status", 1);
+    assert_eq!((&before["version"], &before["current"]), (&json!(0), &json!(false)));
     assert_eq!(before["waiting"].as_array().unwrap().len() as u64, before["needed"].as_u64().unwrap());
-    assert_eq!(texts(&url, "SELECT nspname::text FROM pg_namespace WHERE nspname = 'jobs'").await, [""; 0]);
+    assert_eq!(jobs.texts("SELECT nspname::text FROM pg_namespace WHERE nspname = 'jobs'").await, [""; 0]);
 
-    let (code, applied) = run_json(&mut migrate(&url, &[]));
+    let applied = jobs.json("migrate", 0);
     let needed = before["needed"].as_u64().unwrap();
-    assert_eq!((code, &applied["version"], &applied["current"]), (0, &json!(needed), &json!(true)));
+    assert_eq!((&applied["version"], &applied["current"]), (&json!(needed), &json!(true)));
     assert_eq!(applied["waiting"], json!([]));
     let names = applied["applied"].as_array().unwrap();
     assert_eq!(names[0], json!("V1 job"));
     assert!(names.last().unwrap().as_str().unwrap().starts_with(&format!("V{needed} ")), "{names:?}");
 
-    let (code, again) = run_json(&mut migrate(&url, &[]));
-    assert_eq!((code, &again["applied"]), (0, &json!([])));
-    let (code, after) = run_json(&mut migrate(&url, &["--status"]));
-    assert_eq!((code, &after["migrations"], &after["needed"]), (0, &applied["migrations"], &json!(needed)));
+    assert_eq!(jobs.json("migrate", 0)["applied"], json!([]));
+    let after = jobs.json("migrate --status", 0);
+    assert_eq!((&after["migrations"], &after["needed"]), (&applied["migrations"], &json!(needed)));
 }
 
-#[tokio::test]
-async fn status_lists_applied_and_waiting_migrations() {
-    let url = database().await;
-    let status = |code: i32| {
-        let mut command = uniqueue();
-        command.args(["migrate", "--status", "--schema", "jobs", "--database-url", &url]);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        text.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
+#[test_support::test(unmigrated("jobs"))]
+async fn status_lists_applied_and_waiting_migrations(jobs: Migrated) {
+    let status = |code: i32| jobs.text("migrate --status", code).lines().map(str::to_owned).collect::<Vec<_>>();
     let before = status(1);
     assert!(before[0] == "V1 job, waiting" && before[1].starts_with("V2 queue_and_runner, waiting"), "{before:?}");
 
-    assert_eq!(run_json(&mut migrate(&url, &[])).0, 0);
+    jobs.json("migrate", 0);
     assert!(!status(0).iter().any(|line| line.ends_with(", waiting")));
-    execute(&url, "DELETE FROM jobs.schema_history WHERE version > 5").await;
-    let (code, behind) = run_json(&mut migrate(&url, &["--status"]));
-    assert_eq!((code, behind["migrations"].as_array().unwrap().len()), (1, 5));
+    jobs.execute("DELETE FROM jobs.schema_history WHERE version > 5").await;
+    let behind = jobs.json("migrate --status", 1);
+    assert_eq!(behind["migrations"].as_array().unwrap().len(), 5);
     let waiting: Vec<_> = behind["waiting"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
     assert_eq!(waiting[..2], ["V6 canonical_json", "V7 unique_policy"]);
     assert_eq!(waiting.len() as u64, behind["needed"].as_u64().unwrap() - 5);
@@ -61,19 +42,18 @@ async fn status_lists_applied_and_waiting_migrations() {
     assert!(lines[4].starts_with("V5 fetch, applied 20") && lines[5] == "V6 canonical_json, waiting", "{lines:?}");
 }
 
-#[tokio::test]
-async fn newer_schema_is_left_alone() {
-    let url = database().await;
-    let needed = run_json(&mut migrate(&url, &[])).1["needed"].clone();
+#[test_support::test(unmigrated("jobs"))]
+async fn newer_schema_is_left_alone(jobs: Migrated) {
+    let needed = jobs.json("migrate", 0)["needed"].clone();
     let later = |oldest: &str| {
         format!(
             "INSERT INTO jobs.schema_history VALUES (999, 'later', '2030-01-01T00:00:00Z', '1', {oldest})
                  ON CONFLICT (version) DO UPDATE SET oldest = excluded.oldest"
         )
     };
-    execute(&url, &later(&needed.to_string())).await;
-    for arguments in [&["--status"][..], &[]] {
-        let output = migrate(&url, arguments).output().unwrap();
+    jobs.execute(&later(&needed.to_string())).await;
+    for line in ["migrate --status", "migrate"] {
+        let output = jobs.command((line, "--json")).output().unwrap();
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(
             (output.status.code(), &status["version"], &status["current"]),
@@ -81,59 +61,30 @@ async fn newer_schema_is_left_alone() {
         );
         assert_eq!((&status["needed"], &status["applied"], &status["waiting"]), (&needed, &json!([]), &json!([])));
     }
-    execute(&url, &later("998")).await;
-    let (code, status) = run_json(&mut migrate(&url, &["--status"]));
-    assert_eq!((code, &status["version"], &status["current"]), (1, &json!(999), &json!(false)));
-    let refused = migrate(&url, &[]).output().unwrap();
-    let stderr = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    jobs.execute(&later("998")).await;
+    let status = jobs.json("migrate --status", 1);
+    assert_eq!((&status["version"], &status["current"]), (&json!(999), &json!(false)));
+    let stderr = jobs.refused("migrate");
     assert!(stderr.starts_with("error: schema jobs is at version 999, which needs"), "{stderr}");
     assert!(stderr.contains("version 998: this one knows") && stderr.contains("\nhint: upgrade"), "{stderr}");
 }
 
-#[tokio::test]
-async fn printed_sql_can_be_run_by_hand() {
+#[test_support::test(unmigrated("my-jobs"))]
+async fn printed_sql_can_be_run_by_hand(jobs: Migrated) {
     if !has_psql() {
         return;
     }
-    let url = database().await;
-    let print =
-        || uniqueue().args(["migrate", "--print", "--schema", "my-jobs", "--database-url", &url]).output().unwrap();
-    let printed = print();
-    assert_eq!((printed.status.code(), printed.stderr.len()), (Some(0), 0));
-    assert_eq!(texts(&url, "SELECT nspname::text FROM pg_namespace WHERE nspname = 'my-jobs'").await, [""; 0]);
-    let mut psql = Command::new("psql")
-        .args([&url, "-Xq", "-v", "ON_ERROR_STOP=1", "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    psql.stdin.take().unwrap().write_all(&printed.stdout).unwrap();
-    let ran = psql.wait_with_output().unwrap();
-    assert!(ran.status.success() && ran.stderr.is_empty(), "{ran:?}");
-
-    let status = |arguments: &[&str]| {
-        let mut command = uniqueue();
-        command.args(["migrate", "--json", "--schema", "my-jobs", "--database-url", &url]).args(arguments);
-        run_json(&mut command)
-    };
-    let (code, by_hand) = status(&["--status"]);
-    assert_eq!((code, &by_hand["current"]), (0, &json!(true)));
-    assert_eq!(status(&[]).1["applied"], json!([]));
-    assert_eq!(status(&["--print"]), (0, json!({ "schema": "my-jobs", "sql": "" })));
-    assert!(String::from_utf8(print().stdout).unwrap().starts_with("-- schema my-jobs has the version"));
+    let printed = jobs.text("migrate --print", 0);
+    assert_eq!(jobs.texts("SELECT nspname::text FROM pg_namespace WHERE nspname = 'my-jobs'").await, [""; 0]);
+    run_script(&jobs.url, &printed);
+    assert_eq!(jobs.json("migrate --status", 0)["current"], json!(true));
+    assert_eq!(jobs.json("migrate", 0)["applied"], json!([]));
+    assert_eq!(jobs.json("migrate --print", 0), json!({ "schema": "my-jobs", "sql": "" }));
+    assert!(jobs.text("migrate --print", 0).starts_with("-- schema my-jobs has the version"));
 
     // The same as what the command makes itself, in a schema of the same name elsewhere.
-    let other = database().await;
-    assert!(
-        uniqueue()
-            .args(["migrate", "--schema", "my-jobs", "--database-url", &other])
-            .output()
-            .unwrap()
-            .status
-            .success()
-    );
+    let other = Migrated::unmigrated("my-jobs").await;
+    other.text("migrate", 0);
     let objects = "
         SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = 'my-jobs'::regnamespace
         UNION ALL
@@ -142,31 +93,22 @@ async fn printed_sql_can_be_run_by_hand() {
         UNION ALL
         SELECT indexdef FROM pg_indexes WHERE schemaname = 'my-jobs'
         ORDER BY 1";
-    let made = texts(&url, objects).await;
+    let made = jobs.texts(objects).await;
     assert!(made.len() > 100, "{}", made.len());
-    assert_eq!(made, texts(&other, objects).await);
+    assert_eq!(made, other.texts(objects).await);
 }
 
-#[tokio::test]
-async fn a_lock_that_another_transaction_holds_times_out() {
-    let url = database().await;
-    let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&url).await.unwrap();
-    let hold = "BEGIN; CREATE SCHEMA jobs";
-    sqlx::raw_sql(hold).execute(&mut connection).await.unwrap();
-    let refused = migrate(&url, &["--lock-timeout", "50ms"]).output().unwrap();
-    let stderr = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+#[test_support::test(unmigrated("jobs"))]
+async fn a_lock_that_another_transaction_holds_times_out(jobs: Migrated) {
+    let _holder = jobs.session("BEGIN; CREATE SCHEMA jobs").await;
+    let stderr = jobs.refused("migrate --lock-timeout 50ms");
     assert!(stderr.starts_with("error: cannot migrate schema jobs: ") && stderr.contains("lock timeout"), "{stderr}");
     assert!(stderr.contains("\nhint: another transaction holds a lock"), "{stderr}");
-    for (arguments, said) in [
+    jobs.refuses(&[
         (
-            &["--lock-timeout", "soon"][..],
+            "migrate --lock-timeout soon",
             "error: invalid value 'soon' for '--lock-timeout <DURATION>': expected a length",
         ),
-        (&["--status", "--print"], "error: the argument '--status' cannot be used with '--print'"),
-    ] {
-        let output = migrate(&url, arguments).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && stderr.starts_with(said), "{stderr}");
-    }
+        ("migrate --status --print", "error: the argument '--status' cannot be used with '--print'"),
+    ]);
 }

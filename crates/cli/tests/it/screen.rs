@@ -1,9 +1,10 @@
 //! A terminal for what draws on one: `script` makes it, `vt100` reads it.
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::ChildStdin;
 use std::thread::JoinHandle;
 
 use test_support::prelude::*;
+use test_support::process::Killed;
 
 use crate::support::has_terminal;
 
@@ -11,7 +12,7 @@ use crate::support::has_terminal;
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Screen {
-    child: Child,
+    child: Killed,
     keys: ChildStdin,
     seen: Arc<Mutex<vt100::Parser>>,
     reader: Option<JoinHandle<()>>,
@@ -39,7 +40,7 @@ impl Screen {
                 parser.lock().expect("the screen").process(&buffer[..read]);
             }
         });
-        Some(Self { child, keys, seen, reader: Some(reader) })
+        Some(Self { child: Killed(child), keys, seen, reader: Some(reader) })
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -68,9 +69,9 @@ impl Screen {
     }
 
     /// The process that draws.
-    pub(crate) fn process(&self) -> String {
+    pub(crate) fn process(&self) -> u32 {
         let path = format!("/proc/{0}/task/{0}/children", self.child.id());
-        std::fs::read_to_string(path).expect("its child").trim().to_owned()
+        std::fs::read_to_string(path).expect("its child").trim().parse().expect("a number")
     }
 
     /// Waits for the end. The terminal must be as it was: on its main screen, with a cursor.
@@ -93,12 +94,5 @@ impl Screen {
     fn is_as_it_was(&self) -> bool {
         let parser = self.seen.lock().expect("the screen");
         !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

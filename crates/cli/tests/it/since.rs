@@ -1,34 +1,9 @@
 //! `uniqueue stats --since`, and the deploys that it names.
 
-use std::process::{Child, Stdio};
-
 use test_support::prelude::*;
+use test_support::process::Killed;
 
-use crate::support::{execute, migrated, texts, uniqueue};
-
-/// A runner that works no job.
-struct Working(Child);
-
-impl Working {
-    fn of_version(url: &str, version: &str) -> Self {
-        let mut work = uniqueue();
-        work.args(["work", "--queue", "mails", "--app-version", version, "--", "cat"]).env("DATABASE_URL", url);
-        Self(work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn stats(url: &str, words: &[&str]) -> String {
-    let output = uniqueue().args(["stats", "--since", "10m"]).args(words).env("DATABASE_URL", url).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::support::Migrated;
 
 /// Each time becomes `TIME`, and of equal lines that follow one another the first one stays.
 fn without_times(text: &str) -> String {
@@ -45,21 +20,19 @@ fn without_times(text: &str) -> String {
     lines.join("\n")
 }
 
-#[tokio::test]
-async fn stats_since_print_steps_deploys_and_kinds() {
-    let url = migrated("uniqueue").await;
-    execute(
-        &url,
-        r#"SELECT uniqueue.register_kind('mail', queue => 'mails');
+#[test_support::test]
+async fn stats_since_print_steps_deploys_and_kinds(stats: Migrated) {
+    let history = r#"SELECT uniqueue.register_kind('mail', queue => 'mails');
         SELECT uniqueue._add_history(now() - interval '5 minutes', jsonb_build_array(
             '{"kind": "mail", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
             '{"kind": "", "queue": "mails", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb,
             '{"kind": "", "queue": "", "inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1, "waits": [0, 0, 0, 0, 0, 0, 0, 37], "runs": [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 37]}'::jsonb
-        ))"#,
-    )
-    .await;
-    let _working = Working::of_version(&url, "1.4 \u{1b}[31m");
-    eventually!(!texts(&url, "SELECT version FROM uniqueue.deploy").await.is_empty(), "no deploy was noted");
+        ))"#;
+    stats.execute(history).await;
+    // A runner that works no job.
+    let mut work = stats.command(("work --queue mails --app-version", ["1.4 \u{1b}[31m", "--", "cat"]));
+    let _working = Killed(work.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    eventually!(!stats.texts("SELECT version FROM uniqueue.deploy").await.is_empty(), "no deploy was noted");
     let steps = r" from                 | inserted | duplicates | completed | failed | discarded | wait 50% | 95% | 99% | run 50% |   95% |   99%
 ----------------------+----------+------------+-----------+--------+-----------+----------+-----+-----+---------+-------+-------
  TIME |        0 |          0 |         0 |      0 |         0 |          |     |     |         |       |
@@ -71,9 +44,10 @@ TIME: version 1.4 \u{1b}[31m began to run";
     let kinds = r" kind | inserted | duplicates | completed | failed | discarded
 ------+----------+------------+-----------+--------+-----------
  mail |    4,000 |          5 |        30 |      7 |         1";
-    assert_eq!(without_times(&stats(&url, &[])), format!("{steps}\n\n{kinds}"));
-    assert_eq!(without_times(&stats(&url, &["--kind", "mail"])), steps);
-    let numbers: Value = serde_json::from_str(&stats(&url, &["--json"])).unwrap();
+    let since = "stats --since 10m";
+    assert_eq!(without_times(&stats.text(since, 0)), format!("{steps}\n\n{kinds}"));
+    assert_eq!(without_times(&stats.text((since, "--kind mail"), 0)), steps);
+    let numbers = stats.json(since, 0);
     let point = numbers["points"].as_array().unwrap().iter().find(|point| point["inserted"] != 0).unwrap();
     assert_eq!((&numbers["step"], numbers["points"].as_array().unwrap().len()), (&json!(60), 11));
     let counts = json!({"inserted": 4000, "duplicates": 5, "completed": 30, "failed": 7, "discarded": 1});

@@ -3,10 +3,11 @@
 mod lines;
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{ChildStdout, ExitStatus};
 
 use test_support::bouncer;
 use test_support::prelude::*;
+use test_support::process::{Killed, signal};
 
 use crate::support::{execute, migrated, run, texts, uniqueue};
 
@@ -17,7 +18,7 @@ struct Site {
 
 /// The running command.
 struct Working {
-    child: Child,
+    child: Killed,
     lines: BufReader<ChildStdout>,
 }
 
@@ -54,7 +55,7 @@ impl Site {
         let arguments = [&fixed, grace, options, &["--", "sh", "-c", script]].concat();
         let mut child = self.command(&arguments).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
-        Working { child, lines }
+        Working { child: Killed(child), lines }
     }
 
     /// The columns of a job, as text.
@@ -81,21 +82,13 @@ impl Working {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+    fn signal(&self, name: &str) {
+        signal(self.child.id(), name);
     }
 
     fn stop(mut self) -> ExitStatus {
         self.signal("TERM");
         self.child.wait().unwrap()
-    }
-}
-
-impl Drop for Working {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -7,15 +7,13 @@ use std::process::Stdio;
 
 use test_support::prelude::*;
 
-use super::{Jobs, json_of, refused, text_of};
-use crate::support::{execute, texts};
+use crate::support::{Migrated, directory, refused};
 
 #[test_support::test]
-async fn insert_tells_a_duplicate_from_a_new_job(jobs: Jobs) {
+async fn insert_tells_a_duplicate_from_a_new_job(jobs: Migrated) {
     let line =
         "job insert email.send --queue emails --priority -3 --max-attempts 4 --in 1h --meta {\"tenant\":7} --key it's";
-    let first =
-        json_of(&mut jobs.with(line, &["--json", "--args", r#"{"n": 12345678901234567890, "a": "é\u0001"}"#]), 0);
+    let first = jobs.json((line, &["--args", r#"{"n": 12345678901234567890, "a": "é\u0001"}"#]), 0);
     let job = &first["job"];
     let id = job["id"].as_str().unwrap();
     assert_eq!(
@@ -34,98 +32,97 @@ async fn insert_tells_a_duplicate_from_a_new_job(jobs: Jobs) {
     ] {
         assert_eq!(job[name], value, "{name}");
     }
-    let again = json_of(&mut jobs.with(line, &["--json"]), 0);
+    let again = jobs.json((line, &[]), 0);
     assert_eq!((&again["duplicate"], &again["job"]["id"]), (&json!(true), &json!(id)));
     assert_eq!(again["duplicate_of"]["holder"], json!(id));
-    let text = text_of(&mut jobs.with(line, &[]), 0);
+    let text = jobs.text(line, 0);
     assert!(text.starts_with(&format!("duplicate, nothing was inserted: job {id} (scheduled, ")), "{text}");
     assert!(text.contains("it is free when it is completed, cancelled or discarded"), "{text}");
 
     // A policy decides what a duplicate does.
-    let by_kind = |policy: &str| jobs.with("job insert report.build --policy", &[policy]);
-    let text = text_of(&mut by_kind("{}"), 0);
+    let by_kind = |policy: &'static str| ("job insert report.build --policy", [policy]);
+    let text = jobs.text(by_kind("{}"), 0);
     assert!(text.starts_with("inserted ") && text.ends_with(" (available)\n"), "{text}");
-    let text = text_of(&mut by_kind(r#"{"on_conflict": "reject"}"#), 1);
+    let text = jobs.text(by_kind(r#"{"on_conflict": "reject"}"#), 1);
     assert!(text.starts_with("rejected, nothing was inserted: job "), "{text}");
-    let rejected = json_of(by_kind(r#"{"on_conflict": "reject"}"#).arg("--json"), 1);
+    let rejected = jobs.json(by_kind(r#"{"on_conflict": "reject"}"#), 1);
     assert_eq!(rejected["rejected"]["holder_state"], json!("available"));
-    let replaced = json_of(by_kind(r#"{"on_conflict": "replace"}"#).arg("--json"), 0);
+    let replaced = jobs.json(by_kind(r#"{"on_conflict": "replace"}"#), 0);
     assert_eq!((&replaced["duplicate"], &replaced["replaced"]), (&json!(false), &rejected["rejected"]["holder"]));
-    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job").await, ["3"]);
+    assert_eq!(jobs.texts("SELECT count(*)::text FROM uniqueue.job").await, ["3"]);
 
     // An id that is sent again is recognised.
     let id = "019abc12-3456-7def-8a12-3456789abcde";
-    let sent = |extra: &[&str]| jobs.with("job insert a --pending --id 019abc12-3456-7def-8a12-3456789abcde", extra);
-    assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"));
-    assert_eq!(text_of(&mut sent(&[]), 0), format!("inserted {id} (pending)\n"), "the same answer");
-    assert_eq!(texts(&jobs.url, "SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
+    for _ in 0..2 {
+        let text = jobs.text(format!("job insert a --pending --id {id}"), 0);
+        assert_eq!(text, format!("inserted {id} (pending)\n"), "the same answer");
+    }
+    assert_eq!(jobs.texts("SELECT count(*)::text FROM uniqueue.job WHERE kind = 'a'").await, ["1"]);
 }
 
 #[test_support::test]
-async fn insert_says_what_became_of_a_duplicate(jobs: Jobs) {
-    let by = |answer: &str, args: &str| {
-        let policy = format!(r#"{{"key": "k", "scope": "queued", {answer}}}"#);
-        jobs.with("job insert index --args", &[args, "--policy", &policy])
-    };
+async fn insert_says_what_became_of_a_duplicate(jobs: Migrated) {
+    let policy = |answer: &str| format!(r#"{{"key": "k", "scope": "queued", {answer}}}"#);
     let holder = jobs.insert("index --in 1h --args {\"i\":[1]} --policy {\"key\":\"k\",\"scope\":\"queued\"}");
-    let append = r#""update": "append""#;
-    let text = text_of(&mut by(append, r#"{"i": [2]}"#), 0);
+    let append = policy(r#""update": "append""#);
+    let text = jobs.text(("job insert index --args", [r#"{"i": [2]}"#, "--policy", &append]), 0);
     assert!(text.starts_with(&format!("updated, the holder was changed: job {holder} (scheduled, ")), "{text}");
-    let updated = json_of(by(append, r#"{"i": [3]}"#).arg("--json"), 0);
+    let updated = jobs.json(("job insert index --args", [r#"{"i": [3]}"#, "--policy", &append]), 0);
     assert_eq!(
         (&updated["duplicate"], &updated["updated"], &updated["covered"]),
         (&json!(true), &json!(true), &json!(false))
     );
     assert_eq!((&updated["job"]["id"], &updated["job"]["args"]), (&json!(holder), &json!({"i": [1, 2, 3]})));
 
-    let run_again = r#""on_conflict": "run_again""#;
-    let text = text_of(&mut by(run_again, "{}"), 0);
+    let run_again = policy(r#""on_conflict": "run_again""#);
+    let again = ("job insert index --policy", [run_again.as_str()]);
+    let text = jobs.text(again, 0);
     assert!(
         text.starts_with(&format!("covered, the holder starts after this insert: job {holder} (scheduled, ")),
         "{text}"
     );
-    let covered = json_of(by(run_again, "{}").arg("--json"), 0);
+    let covered = jobs.json(again, 0);
     assert_eq!((&covered["updated"], &covered["covered"]), (&json!(false), &json!(true)));
     // A holder that runs does not cover the insert.
     jobs.set(&holder, "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now()").await;
-    let text = text_of(&mut by(run_again, "{}"), 0);
+    let text = jobs.text(again, 0);
     assert!(text.starts_with("inserted ") && text.ends_with(" (available)\n"), "{text}");
 
     let running = jobs.insert("index --key r");
     jobs.set(&running, "state = 'running', worker = gen_random_uuid(), attempt = 1, attempted_at = now()").await;
     let preempt = r#"{"key": "r", "on_conflict": "preempt"}"#;
-    let text = text_of(&mut jobs.with("job insert index --policy", &[preempt]), 0);
+    let text = jobs.text(("job insert index --policy", &[preempt]), 0);
     assert!(text.ends_with(&format!(" (available, replacing {running})\n")), "{text}");
     assert_eq!(jobs.state(&running).await, "cancelled");
 }
 
 #[test_support::test]
-async fn insert_takes_expiries_and_parents(jobs: Jobs) {
-    execute(&jobs.url, "SELECT uniqueue.register_kind('reminder', expires_in => '1 hour')").await;
-    let insert = |line: &str| json_of(&mut jobs.command(line), 0)["job"].clone();
-    assert_ne!(insert("job insert --json reminder")["expires_at"], Value::Null);
-    assert_eq!(insert("job insert --json reminder --expires-in 0")["expires_at"], Value::Null);
-    assert_ne!(insert("job insert --json other --expires-in 15m")["expires_at"], Value::Null);
-    let until = insert("job insert --json other --expires-at 2999-01-01T00:00:00Z");
+async fn insert_takes_expiries_and_parents(jobs: Migrated) {
+    jobs.execute("SELECT uniqueue.register_kind('reminder', expires_in => '1 hour')").await;
+    let insert = |line: &str| jobs.json(line, 0)["job"].clone();
+    assert_ne!(insert("job insert reminder")["expires_at"], Value::Null);
+    assert_eq!(insert("job insert reminder --expires-in 0")["expires_at"], Value::Null);
+    assert_ne!(insert("job insert other --expires-in 15m")["expires_at"], Value::Null);
+    let until = insert("job insert other --expires-at 2999-01-01T00:00:00Z");
     assert_eq!(until["expires_at"], json!("2999-01-01T00:00:00Z"));
 
     let (first, second) = (jobs.insert("a"), jobs.insert("b"));
-    let child = insert(&format!("job insert --json child --after {first},{second}"));
+    let child = insert(&format!("job insert child --after {first},{second}"));
     assert_eq!(child["state"], json!("pending"));
-    insert(&format!("job insert --json child --after-final {first} --after-failed {second}"));
+    insert(&format!("job insert child --after-final {first} --after-failed {second}"));
     let edges = "SELECT string_agg(condition, ' ' ORDER BY condition, parent) FROM uniqueue.job_parent";
-    assert_eq!(texts(&jobs.url, edges).await, ["completed completed failed final"]);
+    assert_eq!(jobs.texts(edges).await, ["completed completed failed final"]);
     let missing = "job insert child --after 00000000-0000-7000-8000-000000000000";
-    assert!(refused(&mut jobs.command(missing)).contains("00000000-0000-7000-8000-000000000000"));
+    assert!(jobs.refused(missing).contains("00000000-0000-7000-8000-000000000000"));
 }
 
 #[test_support::test]
-async fn insert_puts_a_job_in_the_group_of_a_policy(jobs: Jobs) {
+async fn insert_puts_a_job_in_the_group_of_a_policy(jobs: Migrated) {
     let by_customer = r#"{"keys": ["args"], "args_keys": ["customer"]}"#;
     let sync = |customer: u32, more: &[&str]| {
         let args = format!(r#"{{"customer": {customer}, "n": {}}}"#, more.len());
-        let more = [&["--json", "--args", &args, "--group-policy", by_customer], more].concat();
-        json_of(&mut jobs.with("job insert sync", &more), 0)["job"].clone()
+        let more = [&["--args", &args, "--group-policy", by_customer], more].concat();
+        jobs.json(("job insert sync", &more[..]), 0)["job"].clone()
     };
     let first = sync(1, &["--group-limit", "3"]);
     assert_eq!(
@@ -138,8 +135,8 @@ async fn insert_puts_a_job_in_the_group_of_a_policy(jobs: Jobs) {
 
     let one = |args: &str| {
         let policy = r#"{"keys": ["args"]}"#;
-        let more = ["--json", "--args", args, "--policy", policy, "--one-at-a-time"];
-        json_of(&mut jobs.with("job insert rebuild", &more), 0)
+        let more = ["--args", args, "--policy", policy, "--one-at-a-time"];
+        jobs.json(("job insert rebuild", &more), 0)
     };
     let inserted = one(r#"{"index": 1}"#);
     let job = &inserted["job"];
@@ -152,21 +149,21 @@ async fn insert_puts_a_job_in_the_group_of_a_policy(jobs: Jobs) {
 }
 
 #[test_support::test]
-async fn a_list_in_a_pipe_is_short_whatever_the_args(jobs: Jobs) {
+async fn a_list_in_a_pipe_is_short_whatever_the_args(jobs: Migrated) {
     let huge = "SELECT uniqueue.new_job_id(), 'a', jsonb_build_object('text', repeat('x', 5000000))";
-    execute(&jobs.url, &format!("INSERT INTO uniqueue.job (id, kind, args) {huge}")).await;
-    let text = text_of(&mut jobs.command("job list"), 0);
+    jobs.execute(&format!("INSERT INTO uniqueue.job (id, kind, args) {huge}")).await;
+    let text = jobs.text("job list", 0);
     assert!(text.len() < 2_000 && text.contains("xxx…\n"), "{}", text.len());
     // JSON has all of it.
-    assert!(text_of(&mut jobs.command("job list --json"), 0).len() > 5_000_000);
+    assert!(jobs.text("job list --json", 0).len() > 5_000_000);
 }
 
 #[test_support::test]
-async fn args_come_from_a_file_or_from_standard_input_as_well(jobs: Jobs) {
-    let scratch = crate::support::directory();
+async fn args_come_from_a_file_or_from_standard_input_as_well(jobs: Migrated) {
+    let scratch = directory();
     let file = scratch.path().join("args.json");
     std::fs::write(&file, "{\"from\": \"file\"}\n").unwrap();
-    let from_file = json_of(&mut jobs.with("job insert a --json --args", &[&format!("@{}", file.display())]), 0);
+    let from_file = jobs.json(format!("job insert a --args @{}", file.display()), 0);
     assert_eq!(from_file["job"]["args"], json!({"from": "file"}));
 
     let mut command = jobs.command("job insert a --json --args -");
@@ -176,7 +173,7 @@ async fn args_come_from_a_file_or_from_standard_input_as_well(jobs: Jobs) {
     let inserted: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(inserted["job"]["args"], json!({"from": "stdin"}));
 
-    for (line, said) in [
+    jobs.refuses(&[
         ("job insert a --args {", "error: --args is not JSON: EOF"),
         ("job insert a --args @/no/such", "error: cannot read --args from /no/such: No such file"),
         ("job insert a --meta [1]", "error: --meta is not an object: [1]\nhint: "),
@@ -192,16 +189,13 @@ async fn args_come_from_a_file_or_from_standard_input_as_well(jobs: Jobs) {
         ("job insert a --id 7", "error: invalid value '7' for '--id <ID>': invalid job id"),
         ("job insert a --priority 40000", "error: invalid value '40000' for '--priority <N>'"),
         ("job insert a --max-attempts 0", "error: invalid max_attempts: "),
-    ] {
-        let stderr = refused(&mut jobs.command(line));
-        assert!(stderr.starts_with(said), "{line}: {stderr}");
-    }
+    ]);
     let stderr = refused(jobs.command("job list --queue").arg(OsStr::from_bytes(b"\xff")));
     assert!(stderr.starts_with("error: invalid UTF-8"), "{stderr}");
     for (kind, said) in
         [("", "invalid kind: must not be empty"), ("a\nb", "invalid kind: must not hold control characters")]
     {
-        let stderr = refused(&mut jobs.with("job insert", &[kind]));
+        let stderr = jobs.refused(("job insert", &[kind]));
         assert!(stderr.contains(said), "{kind:?}: {stderr}");
     }
 }

@@ -2,16 +2,14 @@
 
 use serde_json::json;
 
-use super::{Jobs, json_of, refused, text_of};
-use crate::support::execute;
+use crate::support::Migrated;
 
 #[test_support::test]
-async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
+async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Migrated) {
     let odd = r#"'; DROP TABLE uniqueue.job; -- "%s" \ 漢字 🎉"#;
     let odd_id = {
         let args = json!({ "it's": [odd, 1] }).to_string();
-        let mut insert = jobs.with("job insert --json", &[odd, "--queue", odd, "--key", odd, "--args", &args]);
-        json_of(&mut insert, 0)["job"]["id"].as_str().unwrap().to_owned()
+        jobs.insert([odd, "--queue", odd, "--key", odd, "--args", &args])
     };
     let plain = jobs.insert("plain --group customer:1");
     let failed = jobs.insert("fails --queue emails --priority 7 --meta {\"tenant\":7}");
@@ -63,9 +61,11 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
         (&format!("{plain} {old}"), &[], &[plain, old]),
         (&format!("{plain} {old} --kind old"), &[], &[old]),
     ] {
-        assert_eq!(jobs.list(line, more), found, "{line} {more:?}");
+        let listed = jobs.lines(("job list --oldest-first", (line, more)));
+        let ids: Vec<_> = listed.iter().map(|job| job["id"].as_str().unwrap()).collect();
+        assert_eq!(ids, found, "{line} {more:?}");
     }
-    let text = text_of(&mut jobs.command("job list --state discarded"), 0);
+    let text = jobs.text("job list --state discarded", 0);
     assert!(text.starts_with(" id "), "{text}");
     assert!(
         text.contains("fails") && text.contains("9/25") && text.contains("3h ago") && text.ends_with("(1 row)\n"),
@@ -73,10 +73,10 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
     );
     // Control characters are escaped, because a row may hold names that the library would refuse.
     jobs.set(plain, "kind = E'\\x1b[2Jevil\\n'").await;
-    let text = text_of(&mut jobs.command("job list"), 0);
+    let text = jobs.text("job list", 0);
     assert!(text.contains(r"\u{1b}[2Jevil\n") && !text.contains('\u{1b}'), "{text}");
 
-    for (line, said) in [
+    jobs.refuses(&[
         (
             "job list --state done",
             "error: invalid value 'done' for '--state <STATE>'\n  [possible values: pending, scheduled, available, ",
@@ -95,23 +95,19 @@ async fn list_finds_by_every_condition_and_takes_no_text_for_sql(jobs: Jobs) {
         ("job list --created-before 9001-01-01", "error: invalid created_before: must be in the years 1 to 9000"),
         ("job list --schema x;y", "error: invalid value 'x;y' for '--schema <NAME>'"),
         ("job list --schema other", "error: schema other is not migrated: this uniqueue needs version "),
-    ] {
-        let stderr = refused(&mut jobs.command(line));
-        assert!(stderr.starts_with(said), "{line}: {stderr}");
-    }
+    ]);
 }
 
 #[test_support::test]
-async fn pages_follow_each_other_and_name_the_next(jobs: Jobs) {
-    execute(
-        &jobs.url,
+async fn pages_follow_each_other_and_name_the_next(jobs: Migrated) {
+    jobs.execute(
         "INSERT INTO uniqueue.job (id, kind) SELECT uniqueue.new_job_id(), 'page' FROM generate_series(1, 25)",
     )
     .await;
     let mut line = "job list --kind page --limit 10".to_owned();
     let (mut pages, mut ids) = (0, Vec::new());
     loop {
-        let text = text_of(&mut jobs.command(&line), 0);
+        let text = jobs.text(&line, 0);
         pages += 1;
         ids.extend(text.lines().filter(|line| line.starts_with(" 0")).map(|line| line[..38].to_owned()));
         match text

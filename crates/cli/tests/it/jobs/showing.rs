@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::{Jobs, json_of, lines, refused, text_of};
+use crate::support::Migrated;
 
 #[test_support::test]
-async fn the_first_digits_of_an_id_name_a_job(jobs: Jobs) {
+async fn the_first_digits_of_an_id_name_a_job(jobs: Migrated) {
     let one = "019abc12-3456-7def-8a12-3456789abcde";
     for id in [one, "019abc12-3456-7def-9000-000000000000", "019abc13-0000-7000-8000-000000000000"] {
-        text_of(&mut jobs.command(&format!("job insert a --id {id}")), 0);
+        jobs.text(format!("job insert a --id {id}"), 0);
     }
     for digits in [&one[..20], "019abc13", "019ABC13-0000", "019abc12-3456-7def-9000-000000000000"] {
-        let shown = text_of(&mut jobs.command(&format!("job show {digits}")), 0);
+        let shown = jobs.text(format!("job show {digits}"), 0);
         assert!(shown.contains(&format!("| {}", digits.to_lowercase())), "{digits}: {shown}");
     }
     for (digits, said) in [
@@ -23,23 +23,22 @@ async fn the_first_digits_of_an_id_name_a_job(jobs: Jobs) {
         ("ffff", "no such job: ffff\n"),
         ("0000", "no such job: 0000\n"),
     ] {
-        let output = jobs.command(&format!("job show {digits}")).output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(1), said));
+        assert_eq!(jobs.failed(format!("job show {digits}"), 1), said);
     }
     // A change takes whole ids.
-    assert_eq!(jobs.command("job cancel 019abc13").output().unwrap().status.code(), Some(2));
+    jobs.refused("job cancel 019abc13");
 }
 
 #[test_support::test]
-async fn the_group_of_a_job_is_shown_with_what_holds_it_up(jobs: Jobs) {
-    let list = |jobs: &Jobs| text_of(&mut jobs.command("job list"), 0);
+async fn the_group_of_a_job_is_shown_with_what_holds_it_up(jobs: Migrated) {
+    let list = || jobs.text("job list", 0);
     jobs.insert("alone");
-    assert!(!list(&jobs).contains("group"));
+    assert!(!list().contains("group"));
     let first = jobs.insert("first --group customer:1 --in-order --key k");
     let second = jobs.insert("second --group customer:1 --group-limit 3");
-    let text = list(&jobs);
+    let text = list();
     assert_eq!(text.matches("customer:1").count(), 2, "{text}");
-    let show = |id: &str| text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    let show = |id: &str| jobs.text(format!("job show {id}"), 0);
     let text = show(&first);
     assert!(text.contains("group        | customer:1, in order\n"), "{text}");
     assert!(text.contains("in the group | 0 of 1 running, 2 available; this job is the first\n"), "{text}");
@@ -50,32 +49,32 @@ async fn the_group_of_a_job_is_shown_with_what_holds_it_up(jobs: Jobs) {
     jobs.set(&first, "state = 'retryable'").await;
     let held = format!("  Group \"customer:1\" waits for job {first}, which began and is retryable until ");
     assert!(show(&second).contains(&held), "{}", show(&second));
-    let text = text_of(&mut jobs.command("unique explain first --key k"), 1);
+    let text = jobs.text("unique explain first --key k", 1);
     assert!(text.contains("customer:1, in order\n") && text.contains("why it waits"), "{text}");
 }
 
 #[test_support::test]
-async fn why_a_job_waits_is_shown_and_listed(jobs: Jobs) {
+async fn why_a_job_waits_is_shown_and_listed(jobs: Migrated) {
     let id = jobs.insert("waits --queue emails");
     let why = "No live runner works queue \"emails\".";
-    let text = text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    let text = jobs.text(format!("job show {id}"), 0);
     let part = format!("\nwhy it waits\n  {why}\n    Start a runner that works queue \"emails\".\n");
     assert!(text.contains(&part), "{text}");
-    assert!(text_of(&mut jobs.command("job list --why"), 0).contains(why));
-    assert!(!text_of(&mut jobs.command("job list"), 0).contains(why));
-    let shown = json_of(&mut jobs.command(&format!("job show --json {id}")), 0);
+    assert!(jobs.text("job list --why", 0).contains(why));
+    assert!(!jobs.text("job list", 0).contains(why));
+    let shown = jobs.json(format!("job show {id}"), 0);
     assert_eq!((&shown["why"][0]["code"], &shown["id"]), (&"queue_unworked".into(), &id.as_str().into()));
-    let listed = json_of(&mut jobs.command("job list --json --why"), 0);
+    let listed = jobs.json("job list --why", 0);
     assert_eq!(listed["why"]["reason"], why);
     jobs.set(&id, "state = 'completed', finalized_at = now()").await;
-    let text = text_of(&mut jobs.command(&format!("job show {id}")), 0);
+    let text = jobs.text(format!("job show {id}"), 0);
     assert!(!text.contains("why it waits"), "{text}");
 }
 
 #[test_support::test]
-async fn show_prints_everything_about_a_job(jobs: Jobs) {
+async fn show_prints_everything_about_a_job(jobs: Migrated) {
     let holder = jobs.insert("holds --key k --queue emails");
-    let text = text_of(&mut jobs.command(&format!("job show {holder}")), 0);
+    let text = jobs.text(format!("job show {holder}"), 0);
     assert!(!text.contains("updated"), "{text}");
     for part in [
         "kind       | holds",
@@ -101,7 +100,7 @@ async fn show_prints_everything_about_a_job(jobs: Jobs) {
                       {"attempt": 3, "at": "2026-01-03T00:00:00Z", "error": "ashes:\r\n\n  cold\u001b[0m"}]'"#,
     )
     .await;
-    let text = text_of(&mut jobs.command(&format!("job show {failed}")), 0);
+    let text = jobs.text(format!("job show {failed}"), 0);
     for part in [
         "state      | discarded, 1m ago",
         &format!("claim      | none; job {holder} (available) holds the key\n"),
@@ -122,13 +121,13 @@ async fn show_prints_everything_about_a_job(jobs: Jobs) {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("error of attempt 2"), "an error that the history shows in full is not repeated: {text}");
-    let shown = json_of(&mut jobs.command(&format!("job show --json {failed}")), 0);
+    let shown = jobs.json(format!("job show {failed}"), 0);
     assert_eq!((&shown["errors"][1]["error"], &shown["id"]), (&json!("fire"), &json!(failed)));
 
     let gone = "019abc12-3456-7def-8a12-3456789abcde";
-    let output = jobs.command(&format!("job show --json {failed} {gone} {holder}")).output().unwrap();
+    let output = jobs.command(format!("job show --json {failed} {gone} {holder}")).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(lines(&output).len(), 2);
+    assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 2);
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("no such job: {gone}\n"));
-    assert!(refused(&mut jobs.command("job show")).contains("<ID>..."));
+    assert!(jobs.refused("job show").contains("<ID>..."));
 }

@@ -2,53 +2,48 @@
 
 use test_support::prelude::*;
 
-use super::{insert, json_of, queue, refused, told};
-use crate::support::{execute, texts};
+use super::insert;
+use crate::support::Migrated;
 
-fn lines_of(url: &str, arguments: &[&str]) -> Vec<Value> {
-    let (code, text) = told(url, &[arguments, &["--json"]].concat());
-    assert_eq!(code, 0, "{text}");
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
+/// Inserts a job with the key in an open transaction.
+const BLOCKER: &str = "SET application_name = 'the blocker'; BEGIN;
+    SELECT jobs.insert_job('a', unique_policy => '{\"key\": \"k\"}')";
 
-#[tokio::test]
-async fn holders_are_listed_by_key_kind_queue_and_page() {
-    let url = queue().await;
+#[test_support::test(schema("jobs"))]
+async fn holders_are_listed_by_key_kind_queue_and_page(keys: Migrated) {
     for n in 0..5 {
-        insert(&url, "a", "{}", &format!(r#"{{"key": "sync:{n}"}}"#)).await;
+        insert(&keys, "a", "{}", &format!(r#"{{"key": "sync:{n}"}}"#)).await;
     }
-    insert(&url, "b", "{}", r#"{"key": "other"}"#).await;
-    insert(&url, "b", "{}", r#"{"key": "syncx"}"#).await;
-    let keys = |arguments: &[&str]| -> Vec<String> {
-        let lines = lines_of(&url, &[&["holders"], arguments].concat());
+    insert(&keys, "b", "{}", r#"{"key": "other"}"#).await;
+    insert(&keys, "b", "{}", r#"{"key": "syncx"}"#).await;
+    let listed = |options: &[&str]| -> Vec<String> {
+        let lines = keys.lines(("unique holders", options));
         lines.iter().map(|line| line["unique_key"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(keys(&[]).len(), 7);
-    assert_eq!(keys(&["--prefix", "sync:"]), ["sync:0", "sync:1", "sync:2", "sync:3", "sync:4"]);
-    assert_eq!(keys(&["--prefix", "sync:", "--after", "sync:2", "--limit", "1"]), ["sync:3"]);
-    assert_eq!(keys(&["--kind", "b"]), ["other", "syncx"]);
-    assert_eq!(keys(&["--queue", "nowhere"]), [""; 0]);
-    assert_eq!(keys(&["--prefix", "x' OR true --"]), [""; 0]);
-    let (code, text) = told(&url, &["holders", "--limit", "2"]);
-    assert_eq!(code, 0);
+    assert_eq!(listed(&[]).len(), 7);
+    assert_eq!(listed(&["--prefix", "sync:"]), ["sync:0", "sync:1", "sync:2", "sync:3", "sync:4"]);
+    assert_eq!(listed(&["--prefix", "sync:", "--after", "sync:2", "--limit", "1"]), ["sync:3"]);
+    assert_eq!(listed(&["--kind", "b"]), ["other", "syncx"]);
+    assert_eq!(listed(&["--queue", "nowhere"]), [""; 0]);
+    assert_eq!(listed(&["--prefix", "x' OR true --"]), [""; 0]);
+    let text = keys.text("unique holders --limit 2", 0);
     assert!(text.contains("(2 rows)") && text.contains("--after=sync:0\n"), "{text}");
-    let line = &lines_of(&url, &["holders", "--kind", "b", "--limit", "1"])[0];
+    let line = &keys.lines("unique holders --kind b --limit 1")[0];
     assert_eq!((&line["kind"], &line["holder_state"]), (&json!("b"), &json!("available")));
     assert!(line["frees"].as_str().unwrap().starts_with("when it is "), "{line}");
 }
 
-#[tokio::test]
-async fn show_tells_who_holds_a_key_who_had_it_and_why() {
-    let url = queue().await;
+#[test_support::test(schema("jobs"))]
+async fn show_tells_who_holds_a_key_who_had_it_and_why(keys: Migrated) {
     let policy = r#"{"keys": ["args"], "on_conflict": "replace", "ttl": "PT1H"}"#;
-    let first = insert(&url, "a", r#"{"n": 1}"#, policy).await;
-    let second = insert(&url, "a", r#"{"n": 1}"#, policy).await;
-    execute(&url, "SELECT jobs.audit_duplicates('a')").await;
-    insert(&url, "a", r#"{"n": 1}"#, r#"{"keys": ["args"]}"#).await;
-    let key = texts(&url, "SELECT unique_key FROM jobs.job LIMIT 1").await.remove(0);
+    let first = insert(&keys, "a", r#"{"n": 1}"#, policy).await;
+    let second = insert(&keys, "a", r#"{"n": 1}"#, policy).await;
+    keys.execute("SELECT jobs.audit_duplicates('a')").await;
+    insert(&keys, "a", r#"{"n": 1}"#, r#"{"keys": ["args"]}"#).await;
+    let key = keys.texts("SELECT unique_key FROM jobs.job LIMIT 1").await.remove(0);
     for given in [key.as_str(), &key[..8], &key.to_uppercase(), &first, &second] {
-        let (code, shown) = json_of(&url, &["show", given]);
-        assert_eq!((code, &shown["unique_key"]), (0, &json!(key)), "{given}");
+        let shown = keys.json(("unique show", [given]), 0);
+        assert_eq!(shown["unique_key"], json!(key), "{given}");
         assert_eq!((&shown["holder"]["holder"], &shown["holder_kind"]), (&json!(second), &json!("a")));
         assert!(shown["frees"].as_str().unwrap().contains("; at the latest at 20"), "{shown}");
         assert_eq!((&shown["jobs"][0]["id"], &shown["jobs"][0]["claims"]), (&json!(second), &json!(true)));
@@ -56,92 +51,77 @@ async fn show_tells_who_holds_a_key_who_had_it_and_why() {
         assert_eq!(shown["suppressed"][0]["suppressed"], 1);
         assert_eq!(shown["waiting_inserts"], json!([]));
     }
-    let (code, text) = told(&url, &["show", &key]);
-    assert_eq!(code, 0);
+    let text = keys.text(("unique show", &key), 0);
     for part in ["claimed by", &second, &format!("replaced by job {second}"), "Suppressed duplicates", "in 59m"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     // A free key, for one reason or another.
-    execute(&url, "UPDATE jobs.job SET unique_until = now() WHERE claims").await;
-    assert_eq!(json_of(&url, &["show", &key]).1["jobs"][0]["reason"], "its claim has expired");
-    execute(&url, "UPDATE jobs.job SET unique_until = NULL, unique_states = 0 WHERE claims").await;
-    let (code, text) = told(&url, &["show", &key]);
-    assert_eq!(code, 0);
+    keys.execute("UPDATE jobs.job SET unique_until = now() WHERE claims").await;
+    assert_eq!(keys.json(("unique show", &key), 0)["jobs"][0]["reason"], "its claim has expired");
+    keys.execute("UPDATE jobs.job SET unique_until = NULL, unique_states = 0 WHERE claims").await;
+    let text = keys.text(("unique show", &key), 0);
     assert!(
         text.contains("no job: the next insert is no duplicate") && text.contains("its claim has ended for good"),
         "{text}"
     );
-    assert_eq!(json_of(&url, &["show", "unknown"]).0, 1);
+    keys.json("unique show unknown", 1);
     // A job that has no key is told so.
-    let plain = texts(&url, "SELECT id::text FROM jobs.insert_job('a')").await.remove(0);
-    assert!(refused(&url, &["show", &plain]).contains("has no unique key"));
+    let plain = keys.texts("SELECT id::text FROM jobs.insert_job('a')").await.remove(0);
+    assert!(keys.refused(("unique show", &plain)).contains("has no unique key"));
 }
 
-#[tokio::test]
-async fn show_tells_which_inserts_wait_and_for_whom() {
-    let url = queue().await;
-    let mut open = PgConnection::connect(&url).await.unwrap();
-    let insert = "SELECT id::text FROM jobs.insert_job('a', unique_policy => '{\"key\": \"k\"}')";
-    sqlx::raw_sql("SET application_name = 'the blocker'; BEGIN").execute(&mut open).await.unwrap();
-    sqlx::raw_sql(insert).execute(&mut open).await.unwrap();
-    let mut waiting = PgConnection::connect(&url).await.unwrap();
-    let (waits, ()) = tokio::join!(async { sqlx::query(insert).execute(&mut waiting).await }, async {
+#[test_support::test(schema("jobs"))]
+async fn show_tells_which_inserts_wait_and_for_whom(keys: Migrated) {
+    let mut open = keys.session(BLOCKER).await;
+    let (_, ()) = tokio::join!(insert(&keys, "a", "{}", r#"{"key": "k"}"#), async {
         // Until the insert is seen to wait.
         let waits = "SELECT pid::text FROM pg_stat_activity
             WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        test_support::eventually!(!texts(&url, waits).await.is_empty(), "nothing waits");
-        let (code, shown) = json_of(&url, &["show", "k"]);
-        assert_eq!(code, 1, "nothing of it has been committed");
+        eventually!(!keys.texts(waits).await.is_empty(), "nothing waits");
+        let shown = keys.json("unique show k", 1);
         let insert = &shown["waiting_inserts"][0];
         assert_eq!((&insert["waits_for"], &insert["blocker_application"]), (&json!("a key"), &json!("the blocker")));
-        let (_, text) = told(&url, &["show", "k"]);
+        let text = keys.text("unique show k", 1);
         assert!(text.contains("Waiting inserts") && text.contains("idle in transaction"), "{text}");
         sqlx::raw_sql("COMMIT").execute(&mut open).await.unwrap();
     });
-    waits.unwrap();
-    assert_eq!(json_of(&url, &["show", "k"]).1["waiting_inserts"], json!([]));
+    assert_eq!(keys.json("unique show k", 0)["waiting_inserts"], json!([]));
 }
 
-#[tokio::test]
-async fn a_key_of_an_open_transaction_is_no_free_key() {
-    let url = queue().await;
-    let explain = ["explain", "a", "--key", "k"];
-    assert_eq!(json_of(&url, &explain).1["waits_for"], json!(null));
-    let mut open = PgConnection::connect(&url).await.unwrap();
-    let insert = "SELECT id::text FROM jobs.insert_job('a', unique_policy => '{\"key\": \"k\"}')";
-    sqlx::raw_sql("SET application_name = 'the blocker'; BEGIN").execute(&mut open).await.unwrap();
-    sqlx::raw_sql(insert).execute(&mut open).await.unwrap();
+#[test_support::test(schema("jobs"))]
+async fn a_key_of_an_open_transaction_is_no_free_key(keys: Migrated) {
+    let explain = "unique explain a --key k";
+    assert_eq!(keys.json(explain, 0)["waits_for"], json!(null));
+    let mut open = keys.session(BLOCKER).await;
     let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut open).await.unwrap();
 
-    let (code, explained) = json_of(&url, &explain);
-    assert_eq!((code, &explained["waits_for"]["pid"]), (1, &json!(pid)));
+    let explained = keys.json(explain, 1);
+    assert_eq!(explained["waits_for"]["pid"], json!(pid));
     assert_eq!(explained["waits_for"]["application"], json!("the blocker"));
     let waits = format!("for the open transaction of pid {pid} the blocker (idle in transaction), which holds the key");
-    let (code, text) = told(&url, &explain);
-    assert!(code == 1 && text.contains(&format!("would wait {waits}")), "{text}");
-    assert_eq!(json_of(&url, &["show", "k"]).1["insert_waits_for"]["pid"], json!(pid));
-    let (_, text) = told(&url, &["show", "k"]);
+    let text = keys.text(explain, 1);
+    assert!(text.contains(&format!("would wait {waits}")), "{text}");
+    assert_eq!(keys.json("unique show k", 1)["insert_waits_for"]["pid"], json!(pid));
+    let text = keys.text("unique show k", 1);
     assert!(text.contains(&format!("waits {waits}")) && !text.contains("no duplicate"), "{text}");
 
     sqlx::raw_sql("ROLLBACK").execute(&mut open).await.unwrap();
-    let (code, explained) = json_of(&url, &explain);
-    assert_eq!((code, &explained["waits_for"]), (0, &json!(null)), "the trial left nothing");
-    assert_eq!(json_of(&url, &["show", "k"]).1["insert_waits_for"], json!(null));
-    assert_eq!(texts(&url, "SELECT count(*)::text FROM jobs.job").await, ["0"]);
+    let explained = keys.json(explain, 0);
+    assert_eq!(explained["waits_for"], json!(null), "the trial left nothing");
+    assert_eq!(keys.json("unique show k", 1)["insert_waits_for"], json!(null));
+    assert_eq!(keys.texts("SELECT count(*)::text FROM jobs.job").await, ["0"]);
 }
 
-#[tokio::test]
-async fn release_frees_the_key_and_leaves_the_job() {
-    let url = queue().await;
-    let id = insert(&url, "a", "{}", r#"{"key": "k"}"#).await;
-    let (code, dry) = json_of(&url, &["release", "k", "--dry-run"]);
-    assert_eq!((code, &dry["holder"], &dry["released"]), (0, &json!(id), &json!(false)));
-    let (code, text) = told(&url, &["release", "k", "--yes"]);
-    assert_eq!((code, text), (0, format!("job {id} gave up its claim on k\n")));
-    assert_eq!(texts(&url, "SELECT state::text FROM jobs.job").await, ["available"]);
-    assert_ne!(insert(&url, "a", "{}", r#"{"key": "k2"}"#).await, id);
-    for arguments in [&["release", "k", "--yes"][..], &["release", "k", "--dry-run"]] {
-        let (code, again) = json_of(&url, arguments);
-        assert_eq!((code, &again["holder"]), (1, &Value::Null));
+#[test_support::test(schema("jobs"))]
+async fn release_frees_the_key_and_leaves_the_job(keys: Migrated) {
+    let id = insert(&keys, "a", "{}", r#"{"key": "k"}"#).await;
+    let dry = keys.json("unique release k --dry-run", 0);
+    assert_eq!((&dry["holder"], &dry["released"]), (&json!(id), &json!(false)));
+    let text = keys.text("unique release k --yes", 0);
+    assert_eq!(text, format!("job {id} gave up its claim on k\n"));
+    assert_eq!(keys.texts("SELECT state::text FROM jobs.job").await, ["available"]);
+    assert_ne!(insert(&keys, "a", "{}", r#"{"key": "k2"}"#).await, id);
+    for option in ["--yes", "--dry-run"] {
+        assert_eq!(keys.json(("unique release k", option), 1)["holder"], Value::Null);
     }
 }
