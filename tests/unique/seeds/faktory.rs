@@ -34,21 +34,6 @@ async fn assert_locked(database: &Database, holder: JobId) {
     assert_eq!(error.rejections()[0].holder, Some(holder));
 }
 
-/// A form that is submitted twice makes one job while the first is pending, under any race.
-#[support::test(with_connections(16))]
-async fn a_form_submitted_twice_makes_one_job(database: Database) {
-    let answers = race(&database, 16, || sometype(policy())).await;
-    let (new, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.is_ok());
-    assert_eq!((new.len(), refused.len()), (1, 15));
-    let holder = new.into_iter().next().unwrap().unwrap().id();
-    for answer in refused {
-        let error = answer.unwrap_err();
-        assert!(error.is_duplicate());
-        assert_eq!(error.rejections()[0].holder, Some(holder));
-    }
-    assert_eq!(jobs(&database).await, 1);
-}
-
 /// `unique_for` is a number of seconds, whole or not.
 #[test]
 fn unique_for_is_a_length_in_seconds_with_or_without_a_fraction() {

@@ -1,6 +1,6 @@
 //! Zizq's Node client: the page on its unique jobs.
 
-use super::{Stage, failure, jobs, prune, race};
+use super::jobs;
 use support::prelude::*;
 
 const EMAIL: &str = "send_email:welcome:42";
@@ -84,83 +84,6 @@ fn a_helper_on_the_type_hashes_chosen_fields_behind_the_type() {
     );
 }
 
-#[support::test]
-async fn concurrent_enqueues_are_deduplicated_without_a_race(database: Database) {
-    for round in 0..30 {
-        let answers = race(&database, 2, || job("a").unique_key(UniqueKey::raw(format!("k{round}")))).await;
-        let answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap()).collect();
-        assert!(answers[0].duplicate != answers[1].duplicate, "exactly one is new");
-        assert_eq!(answers[0].id(), answers[1].id());
-    }
-}
-
-/// Each scope's statuses, in Zizq's names and ours: scheduled, ready (available), in flight
-/// (running), completed and dead (discarded).
-#[support::test]
-async fn each_scope_covers_its_statuses(database: Database) {
-    use JobState::{Available, Completed, Discarded, Running, Scheduled};
-    for (scope, covered) in [
-        (UniqueScope::Queued, vec![Scheduled, Available]),
-        (UniqueScope::Active, vec![Scheduled, Available, Running]),
-        (UniqueScope::Exists, vec![Scheduled, Available, Running, Completed, Discarded]),
-    ] {
-        assert_eq!(scope.as_str().parse::<UniqueScope>().unwrap(), scope, "the page's own spelling");
-        for state in [Scheduled, Available, Running, Completed, Discarded] {
-            let key = || UniqueKey::raw(format!("{scope} {state}")).scope(scope);
-            let first = database.client.insert(job("a").unique_key(key())).await.unwrap();
-            database.set_state(first.id(), state.as_str()).await;
-            let second = database.client.insert(job("a").unique_key(key())).await.unwrap();
-            assert_eq!(second.duplicate, covered.contains(&state), "{scope} {state}");
-        }
-    }
-}
-
-#[support::test]
-async fn queued_accepts_a_new_job_once_a_worker_took_the_first_even_if_that_fails(database: Database) {
-    let mut stage = Stage::of::<ExampleJob>(&database).await;
-    let first = database.client.insert(example("a", "b")).await.unwrap();
-    assert_eq!(stage.started().await, first.id());
-    let later = || database.client.insert(example("a", "b")).scheduled_in(HOUR);
-    let second = later().await.unwrap();
-    assert!(!second.duplicate);
-    let row = stage.ends(first.id(), failure(), JobState::Retryable).await;
-    assert!(!row.claims, "the second job holds the key by now");
-    assert_eq!(later().await.unwrap().id(), second.id());
-    // With the second gone, the first takes its key back at its next change of state.
-    database.set_state(second.id(), "cancelled").await;
-    database.pass(HOUR).await;
-    assert!(stage.works(first.id(), failure(), JobState::Retryable).await.claims);
-}
-
-#[support::test]
-async fn active_ends_when_the_job_completes(database: Database) {
-    let mut stage = Stage::of::<ExampleJob>(&database).await;
-    let key = || UniqueKey::raw("k").scope(UniqueScope::Active);
-    let insert = || database.client.insert(example("a", "b")).unique_key(key());
-    let first = insert().await.unwrap();
-    stage.started().await;
-    assert!(insert().await.unwrap().duplicate);
-    stage.ends(first.id(), failure(), JobState::Retryable).await;
-    assert!(insert().await.unwrap().duplicate, "not yet successful");
-    database.pass(HOUR).await;
-    stage.works(first.id(), Outcome::complete(), JobState::Completed).await;
-    assert!(!insert().await.unwrap().duplicate);
-}
-
-#[support::test]
-async fn exists_lasts_as_long_as_the_record_of_the_job(database: Database) {
-    let insert = || {
-        let key = UniqueKey::raw("k").scope(UniqueScope::Exists);
-        database.client.insert(job("a")).unique_key(key)
-    };
-    let first = insert().await.unwrap();
-    database.set_state(first.id(), "completed").await;
-    prune(&database, Retention::forever()).await;
-    assert!(insert().await.unwrap().duplicate);
-    prune(&database, Retention::forever().completed(Duration::ZERO)).await;
-    assert!(!insert().await.unwrap().duplicate);
-}
-
 /// A broader newcomer does not take the place of a narrower job that was there first.
 #[support::test]
 async fn whichever_was_enqueued_first_is_retained(database: Database) {
@@ -173,18 +96,6 @@ async fn whichever_was_enqueued_first_is_retained(database: Database) {
     }
     let row = database.client.job(first.id()).await.unwrap().unwrap();
     assert_eq!(row.unique_states, Some(UniqueScope::Queued.states()), "and it keeps its own scope");
-}
-
-#[support::test]
-async fn a_job_that_left_its_scope_does_not_keep_a_broader_one_out(database: Database) {
-    let with = |scope| database.client.insert(job("a")).unique_key(UniqueKey::raw("k").scope(scope));
-    let first = with(UniqueScope::Queued).await.unwrap();
-    database.set_state(first.id(), "running").await;
-    let second = with(UniqueScope::Active).await.unwrap();
-    assert!(!second.duplicate);
-    // Uniqueness is what the job in place asks of those that come after it.
-    database.set_state(second.id(), "running").await;
-    assert!(with(UniqueScope::Queued).await.unwrap().duplicate);
 }
 
 /// The whole payload within the type: equal payloads are equal within one type and no other.

@@ -14,19 +14,6 @@ fn ojs_state(state: JobState) -> &'static str {
     }
 }
 
-#[support::test]
-async fn two_jobs_with_one_key_are_duplicates(database: Database) {
-    let of = |args: &str| {
-        let args: Value = serde_json::from_str(args).unwrap();
-        json!({"type": "a", "args": args, "unique": {"keys": ["args"]}})
-    };
-    let first = insert(&database, &of(r#"{"name": "é", "n": 1}"#)).await.unwrap();
-    for same in ["{\"n\": 1.0, \"name\": \"e\u{301}\"}", r#"{"name": "\u00e9", "n": 1e0}"#] {
-        assert_eq!(insert(&database, &of(same)).await.unwrap_err().rejections()[0].holder, Some(first.id()));
-    }
-    assert!(insert(&database, &of(r#"{"name": "é", "n": "1"}"#)).await.is_ok());
-}
-
 /// Reject: an error, no job, and all that the 409 of the HTTP binding says.
 #[support::test]
 async fn reject_is_an_error_with_all_that_the_http_binding_answers(database: Database) {

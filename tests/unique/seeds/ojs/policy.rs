@@ -145,19 +145,3 @@ async fn the_canonical_form_of_the_page_and_its_hash(database: Database) {
     let job = NewJob::new("email.send", &args).queue("notifications").unique(policy);
     assert_eq!(database.client.insert(job).await.unwrap().job.unique_key.as_deref(), Some(key));
 }
-
-/// Members are sorted at every level, without white space, strings in NFC.
-#[test]
-fn canonical_json_is_sorted_at_every_level_compact_and_in_nfc() {
-    let value = json!({"b": [{"d": 1.0, "c": "e\u{301}"}], "a": {"z": null, "y": 1e3}});
-    assert_eq!(canonical_json(&value).unwrap(), r#"{"a":{"y":1000,"z":null},"b":[{"c":"é","d":1}]}"#);
-}
-
-/// A key is 64 lowercase hexadecimal digits, and the same one every time.
-#[test]
-fn a_key_is_lowercase_hexadecimal_and_deterministic() {
-    let key = |args: Value| crate::seeds::claim(&UniquePolicy::ojs().by_args(), "k", "q", &args).unwrap().key;
-    let one = key(json!({"a": 1, "b": 2}));
-    assert!(one.len() == 64 && one.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
-    assert_eq!(key(serde_json::from_str(r#"{"b": 2, "a": 1}"#).unwrap()), one);
-}

@@ -11,40 +11,6 @@ struct EmailSend {
     locale: String,
 }
 
-/// Only jobs in a listed state count; by default all but the terminal ones.
-#[support::test]
-async fn only_jobs_in_a_listed_state_are_duplicates(database: Database) {
-    for (name, policy) in [
-        ("default", json!({})),
-        ("scheduled", json!({"states": ["scheduled"]})),
-        (
-            "with completed",
-            json!({"states": ["available", "active", "scheduled", "retryable", "pending", "completed"]}),
-        ),
-    ] {
-        for state in JobState::ALL {
-            let document = json!({"type": format!("{name} {state}"), "args": [], "unique": policy});
-            let holder = insert(&database, &document).await.unwrap();
-            database.set_state(holder.id(), state.as_str()).await;
-            let is_counted = match name {
-                "default" => !matches!(state, JobState::Completed | JobState::Cancelled | JobState::Discarded),
-                "scheduled" => state == JobState::Scheduled,
-                _ => !matches!(state, JobState::Cancelled | JobState::Discarded),
-            };
-            assert_eq!(insert(&database, &document).await.is_err(), is_counted, "{name} {state}");
-        }
-    }
-}
-
-#[support::test]
-async fn a_new_job_after_completion_is_normal(database: Database) {
-    database.start(quick(&database.client).worker(|_: uniqueue::RunningJob<EmailSend>| async {})).await;
-    for _ in 0..3 {
-        let job = insert(&database, &email(json!({}))).await.unwrap();
-        database.until_state(job.id(), JobState::Completed).await;
-    }
-}
-
 /// The page's welcome email: none within seven days, even after the first was sent, and whatever
 /// retention says about completed jobs meanwhile.
 #[support::test]
@@ -124,29 +90,6 @@ async fn key_state_and_period_work_together_with_and(database: Database) {
     assert!(insert(&database, &numbered(1)).await.is_ok(), "another state");
     database.execute(&format!("UPDATE {{schema}}.job SET unique_until = now() WHERE id = '{}'", two.id())).await;
     assert!(insert(&database, &numbered(2)).await.is_ok(), "another time");
-}
-
-/// The page's table of common periods.
-#[test]
-fn the_common_periods_of_the_table() {
-    for (text, length) in [("PT5M", 5 * MINUTE), ("PT1H", HOUR), ("P1D", DAY), ("P7D", 7 * DAY)] {
-        let policy = UniquePolicy::from_ojs(&json!({"period": text})).unwrap();
-        assert_eq!(policy, UniquePolicy::ojs().period(length));
-        assert_eq!(policy.to_ojs().unwrap()["period"], text);
-    }
-}
-
-#[support::test(with_connections(16))]
-async fn strong_of_concurrent_enqueues_exactly_one_succeeds_and_the_others_see_it(database: Database) {
-    for round in 0..10 {
-        let document = json!({"type": format!("t{round}"), "args": {}, "unique": {}});
-        let answers = race(&database, 16, || enqueue(&document).unwrap()).await;
-        let winner = answers.iter().find_map(|answer| answer.as_ref().ok()).unwrap().id();
-        for error in answers.iter().filter_map(|answer| answer.as_ref().err()) {
-            assert_eq!(error.rejections()[0].holder, Some(winner));
-        }
-        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
-    }
 }
 
 /// Strong: two jobs with one key never live side by side, not even for a moment, and not under

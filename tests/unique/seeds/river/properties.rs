@@ -1,16 +1,8 @@
 //! The properties that make two jobs the same.
 
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
-use crate::seeds::{claim, jobs, race};
+use crate::seeds::claim;
 use support::prelude::*;
-
-#[support::test(with_connections(16))]
-async fn only_one_job_exists_for_a_set_of_properties(database: Database) {
-    let policy = UniquePolicy::river().by_args().by_queue().window(DAY).states(UniqueScope::Completed);
-    let answers = race(&database, 16, || reconcile(json!({"account_id": 1}), policy.clone())).await;
-    assert_eq!(answers.iter().filter(|answer| !answer.as_ref().unwrap().duplicate).count(), 1);
-    assert_eq!(jobs(&database).await, 1);
-}
 
 /// Options of the type and options of the call both reach an insert, one in a transaction, and a
 /// bulk one; the derive macro says the same as the trait.
@@ -44,15 +36,6 @@ async fn unique_options_come_from_the_type_or_from_the_call_in_every_kind_of_ins
         assert!(answer.duplicate);
         assert_eq!(answer.id(), first.id());
     }
-}
-
-/// The page's example: once a day an account, and another account is another job.
-#[support::test(self::database_early_in(DAY))]
-async fn example_an_account_is_reconciled_once_a_day(database: Database) {
-    let insert = |account_id| database.client.insert(ReconcileAccount { account_id });
-    assert!(!insert(1).await.unwrap().duplicate);
-    assert!(insert(1).await.unwrap().duplicate, "skipped, and no error");
-    assert!(!insert(2).await.unwrap().duplicate);
 }
 
 /// Each property more lets more jobs in.

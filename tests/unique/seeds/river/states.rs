@@ -5,21 +5,6 @@ use crate::seeds::{Stage, failure, jobs, prune};
 use support::prelude::*;
 
 #[support::test]
-async fn by_state_defaults_to_all_but_cancelled_and_discarded(database: Database) {
-    use JobState::{Available, Completed, Pending, Retryable, Running, Scheduled};
-    let listed = StateSet::of(&[Available, Completed, Pending, Running, Retryable, Scheduled]);
-    assert_eq!(UniqueScope::Completed.states(), listed);
-    for state in JobState::ALL {
-        database.execute("DELETE FROM {schema}.job").await;
-        let by_args = || reconcile(json!({}), UniquePolicy::river().by_args());
-        let first = database.client.insert(by_args()).await.unwrap();
-        database.set_state(first.id(), state.as_str()).await;
-        let second = database.client.insert(by_args()).await.unwrap();
-        assert_eq!(second.duplicate, listed.contains(state), "{state}");
-    }
-}
-
-#[support::test]
 async fn without_completed_each_completion_lets_the_next_one_in(database: Database) {
     let policy =
         || UniquePolicy::river().by_args().states(UniqueScope::Completed.states().without(JobState::Completed));
