@@ -160,9 +160,7 @@ async fn a_hard_stop_wakes_those_who_can_go_on_with_the_jobs(database: Database)
     let runner = hasty(&database).poll_only().worker(work).start().await.unwrap();
     database.client.insert(Task { n: 1 }).await.unwrap();
     heard(&STARTED).await;
-    let sleeper = "INSERT INTO {schema}.runner (id, name, queues, idle, leased_until, knows_groups)
-        VALUES (gen_random_uuid(), 'sleeper', '{default}', true, now() + interval '1 hour', true)";
-    database.execute(sleeper).await;
+    database.idle_runner("default").await;
     let mut listener = database.listen(&["job"]).await;
     timeout(WAIT, runner.stop()).await.unwrap().unwrap();
     let notification = timeout(WAIT, listener.recv()).await.expect("a wake-up").unwrap();

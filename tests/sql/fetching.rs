@@ -1,21 +1,13 @@
 //! Fetches: what guards a queue, and that no guard is missed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use sqlx::PgConnection;
-
-use support::{Database, eventually, wanted};
+use support::prelude::*;
+use support::wanted;
 
 const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
 
 async fn with_runner(connections: u32) -> Database {
     let database = Database::with_connections(connections).await;
-    let runner = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('{RUNNER}', 'r', '{{default}}', now() + interval '1 hour', true)"
-    );
-    database.execute(&runner).await;
+    database.enter_runner(RUNNER.parse().unwrap(), "r", "{default}").await;
     database.execute("INSERT INTO {schema}.queue (name) VALUES ('default')").await;
     database
 }
@@ -61,9 +53,8 @@ const GUARDS: [(&str, usize, &str); 6] = [
     ),
 ];
 
-#[tokio::test]
-async fn plain_jobs_come_only_from_a_queue_that_nothing_guards() {
-    let database = with_runner(1).await;
+#[support::test(self::with_runner(1))]
+async fn plain_jobs_come_only_from_a_queue_that_nothing_guards(database: Database) {
     let plain = |queues: &str| {
         format!(
             "SELECT is_guarded, coalesce(cardinality(ids), 0)
@@ -82,17 +73,15 @@ async fn plain_jobs_come_only_from_a_queue_that_nothing_guards() {
         let is_set = guard.starts_with("UPDATE");
         let past = ten_of(&["default"]).replace("\"visits\"", "\"is_past_guard\":true,\"visits\"");
         assert_eq!(plain(&past).await, if is_set { (true, 0) } else { (false, 5) }, "{guard}");
-        let ids: Vec<String> =
-            sqlx::query_scalar(database.sql(&fetch(&["default"]))).fetch_all(database.pool()).await.unwrap();
+        let ids = database.texts(&fetch(&["default"])).await;
         assert_eq!(ids.len(), taken, "{guard}");
         database.execute(end).await;
         database.execute("DELETE FROM {schema}.job").await;
     }
 }
 
-#[tokio::test]
-async fn a_guarded_queue_keeps_no_other_queue_of_a_fetch_from_its_jobs() {
-    let database = with_runner(1).await;
+#[support::test(self::with_runner(1))]
+async fn a_guarded_queue_keeps_no_other_queue_of_a_fetch_from_its_jobs(database: Database) {
     for (guard, taken, end) in GUARDS {
         database.execute(JOBS).await;
         let others = "INSERT INTO {schema}.job (id, kind, queue)
@@ -100,28 +89,26 @@ async fn a_guarded_queue_keeps_no_other_queue_of_a_fetch_from_its_jobs() {
         database.execute(others).await;
         database.execute(guard).await;
         let names = ["zebra", "default", "after"];
-        let ids: Vec<String> =
-            sqlx::query_scalar(database.sql(&fetch(&names))).fetch_all(database.pool()).await.unwrap();
+        let ids = database.texts(&fetch(&names)).await;
         assert_eq!(ids.len(), 2 + taken, "{guard}");
         database.execute(end).await;
         database.execute("DELETE FROM {schema}.job").await;
     }
 }
 
-#[tokio::test]
-async fn a_runner_whose_lease_is_over_takes_nothing() {
-    let database = with_runner(1).await;
+#[support::test(self::with_runner(1))]
+async fn a_runner_whose_lease_is_over_takes_nothing(database: Database) {
     database.execute(JOBS).await;
     database.execute("INSERT INTO {schema}.job (id, kind, crashes) VALUES ({schema}.new_job_id(), 'a', 2)").await;
     database.execute("UPDATE {schema}.runner SET leased_until = now()").await;
     for is_alone in ["false", "true"] {
         let fetch = fetch(&["default"]).replace("0, false", &format!("1, {is_alone}"));
-        let ids: Vec<String> = sqlx::query_scalar(database.sql(&fetch)).fetch_all(database.pool()).await.unwrap();
+        let ids = database.texts(&fetch).await;
         assert_eq!(ids.len(), 0, "{is_alone}");
     }
     database.execute("UPDATE {schema}.runner SET leased_until = now() + interval '1 hour'").await;
     let alone = fetch(&["default"]).replace("0, false", "1, true");
-    let ids: Vec<String> = sqlx::query_scalar(database.sql(&alone)).fetch_all(database.pool()).await.unwrap();
+    let ids = database.texts(&alone).await;
     assert_eq!(ids.len(), 1, "the suspect alone");
 }
 
@@ -171,9 +158,8 @@ async fn a_limit_that_is_committed_with_its_jobs_holds_for_fetches_at_any_moment
 }
 
 /// A fetch lasts as long as the server sends rows, and the heartbeat of its runner changes the runner's row meanwhile.
-#[tokio::test]
-async fn no_fetch_of_a_runner_locks_the_runner_s_row() {
-    let database = with_runner(2).await;
+#[support::test(self::with_runner(2))]
+async fn no_fetch_of_a_runner_locks_the_runner_s_row(database: Database) {
     database.execute(JOBS).await;
     database.execute("UPDATE {schema}.job SET crashes = 1").await;
     let large = database.text("SELECT max(id::text) FROM {schema}.job").await;
@@ -200,9 +186,8 @@ async fn no_fetch_of_a_runner_locks_the_runner_s_row() {
 }
 
 /// The search after a fetch that failed looks for the job that was fetched alone, perhaps after others have become due.
-#[tokio::test]
-async fn of_large_jobs_the_one_that_is_due_for_longest_is_fetched_alone() {
-    let database = with_runner(1).await;
+#[support::test(self::with_runner(1))]
+async fn of_large_jobs_the_one_that_is_due_for_longest_is_fetched_alone(database: Database) {
     database.execute(JOBS).await;
     let ids = database.text("SELECT string_agg(id::text, ' ' ORDER BY id) FROM {schema}.job").await;
     let ids: Vec<_> = ids.split(' ').collect();

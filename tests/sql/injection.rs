@@ -67,11 +67,9 @@ async fn hostile_text_is_a_queue_a_kind_a_key_and_a_payload_like_any_other(datab
     assert_eq!(database.catalog().await, before);
     // The remedies that the view writes are statements, and do what they say to that queue alone.
     database.execute("UPDATE {schema}.queue SET paused_at = now() - interval '1 hour'").await;
-    database
-        .execute(
-            "UPDATE {schema}.job SET created_at = now() - interval '1 hour', scheduled_at = now() - interval '1 hour'",
-        )
-        .await;
+    let update =
+        "UPDATE {schema}.job SET created_at = now() - interval '1 hour', scheduled_at = now() - interval '1 hour'";
+    database.execute(update).await;
     for text in HOSTILE {
         let quoted = text.replace('\'', "''");
         let remedy =

@@ -72,13 +72,10 @@ async fn a_retention_is_listed_with_the_jobs_that_it_should_have_deleted(databas
     let kept = Keep::For(Duration::from_secs(60));
     let kept = QueueChanges::new().keep_completed(kept).keep_cancelled(Keep::Forever).keep_discarded(Keep::Forever);
     client.queue("default").set(kept).await.unwrap();
-    database
-        .execute(
-            "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
+    let insert = "INSERT INTO {schema}.job (id, kind, state, created_at, finalized_at)
              SELECT {schema}.id_at(now() - interval '1 hour'), 'a', 'completed', now() - interval '1 hour',
-                 now() - interval '1 hour'",
-        )
-        .await;
+                 now() - interval '1 hour'";
+    database.execute(insert).await;
     let all = Admin::new(client).retentions().await.unwrap();
     let of = |state| all.iter().find(|retention| retention.state == state).unwrap();
     let completed = of(JobState::Completed);
@@ -180,12 +177,9 @@ async fn logged_changes_are_deleted_after_ninety_days(database: Database, client
     for _ in 0..2 {
         client.queue("mail").pause().actor("anna").await.unwrap();
     }
-    database
-        .execute(
-            "UPDATE {schema}.change_log SET at = now() - interval '91 days'
-             WHERE id = (SELECT min(id::text)::uuid FROM {schema}.change_log)",
-        )
-        .await;
+    let update = "UPDATE {schema}.change_log SET at = now() - interval '91 days'
+             WHERE id = (SELECT min(id::text)::uuid FROM {schema}.change_log)";
+    database.execute(update).await;
     let runner = Runner::new(client.clone())
         .queue("default", 1)
         .prune_interval(Duration::from_millis(10))

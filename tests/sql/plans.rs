@@ -1,13 +1,8 @@
 //! How statements find their rows: never by reading the whole table.
 
-use std::time::Instant;
-
-use sqlx::{AssertSqlSafe, Connection, Row};
-use tokio::sync::mpsc;
-use uniqueue::{JobFilter, JobState, NewJob, Runner, RunningJob, UniqueKey, UniquePolicy};
+use support::prelude::*;
+use support::wanted;
 use uniqueue_admin::Backfill;
-
-use support::{Database, Task, WAIT, eventually, job, wanted};
 
 /// Statements that are more than a call, each with as many nulls as it has parameters: a generic plan does not look at them.
 const STATEMENTS: [(&str, usize); 4] =
@@ -33,6 +28,13 @@ const CALLS: [&str; 17] = [
     "fail_jobs(ARRAY[gen_random_uuid()], '{1}', '{a}')",
     "stop_worker('w')",
 ];
+
+/// How many rows of jobs the transaction has read by scans, and by index.
+async fn reads(database: &Database, tx: &mut PgConnection) -> (i64, i64) {
+    let read = "SELECT seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_all_tables
+        WHERE relid = '{schema}.job'::regclass";
+    sqlx::query_as(database.sql(read)).fetch_one(tx).await.unwrap()
+}
 
 #[support::test]
 async fn no_statement_of_a_runner_ever_reads_the_whole_table(database: Database) {
@@ -60,7 +62,6 @@ async fn no_statement_of_a_runner_ever_reads_the_whole_table(database: Database)
             }
         }
     }
-    connection.detach().close().await.unwrap();
 }
 
 #[support::test]
@@ -79,26 +80,18 @@ async fn no_function_of_a_worker_reads_more_than_it_looks_for_however_empty_the_
     for function in CALLS {
         let mut tx = connection.begin().await.unwrap();
         sqlx::raw_sql(call(function)).execute(&mut *tx).await.unwrap();
-        let read = "SELECT seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_all_tables
-            WHERE relid = '{schema}.job'::regclass";
-        let read: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+        let read = reads(&database, &mut tx).await;
         assert!(read.0 == 0 && read.1 < 20, "{function}: {read:?}");
         tx.rollback().await.unwrap();
     }
-    connection.detach().close().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_queue() {
+#[support::test]
+async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_queue(database: Database) {
     const RUNNER: &str = "00000000-0000-7000-8000-000000000001";
-    let database = Database::new().await;
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
-    let runner = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('{RUNNER}', 'r', '{{default}}', now() + interval '1 hour', true)"
-    );
-    database.execute(&runner).await;
+    database.enter_runner(RUNNER.parse().unwrap(), "r", "{default}").await;
     let fetch = |cursor: &str| {
         let queues = wanted(&[("default", 100)]);
         format!(
@@ -126,13 +119,11 @@ async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_
         database.execute(guard).await;
         for fetch in [&from_head, &from_cursor] {
             let mut tx = connection.begin().await.unwrap();
-            let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_xact_all_tables
-                WHERE relid = '{schema}.job'::regclass";
-            let before: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            let before = reads(&database, &mut tx).await;
             let found = sqlx::raw_sql(database.sql(fetch)).fetch_all(&mut *tx).await.unwrap();
             // And the row of the facts.
             assert_eq!(found.len(), 101, "{guard}");
-            let after: (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&mut *tx).await.unwrap();
+            let after = reads(&database, &mut tx).await;
             assert_eq!(after.0, before.0, "{guard}");
             // Each is locked and started. Jobs that compete with a group are ranked before.
             let by_index = after.1 - before.1;
@@ -140,7 +131,6 @@ async fn a_fetch_reads_the_jobs_that_it_takes_and_no_others_whatever_guards_the_
             tx.rollback().await.unwrap();
         }
     }
-    connection.detach().close().await.unwrap();
 }
 
 #[support::test]
@@ -164,13 +154,11 @@ async fn a_single_new_job_is_looked_for_by_a_plan_that_is_made_once_and_fits_a_t
     let plan = lines.iter().map(|line| line.get(0)).collect::<Vec<String>>().join("\n");
     assert!(plan.contains("using job_unique_key") && !plan.contains("Seq Scan on job"), "{plan}");
     assert!(!plan.contains("not_by_scan"), "{plan}");
-    connection.detach().close().await.unwrap();
 }
 
-#[tokio::test]
-async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
+#[support::test(with_connections(2))]
+async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed(database: Database) {
     const SIZE: i64 = 3_000;
-    let database = Database::with_connections(2).await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let jobs = "INSERT INTO {schema}.job (id, kind, args)
         SELECT {schema}.new_job_id(), 'a', jsonb_build_object('n', n) FROM generate_series(1, 3000) AS n";
@@ -179,26 +167,14 @@ async fn claims_are_taken_by_a_probe_a_key_whatever_the_planner_believed() {
     database.execute("ANALYZE {schema}.job").await;
     let report = Backfill::keys_of(&database.client, "a", UniquePolicy::new().by_args()).await.unwrap();
     assert_eq!(report.claimed, SIZE.unsigned_abs());
-    // A session tells what it did when it ends.
-    database.pool().close().await;
-    let pool = database.another_pool(1).await;
-    let read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
-    let began = Instant::now();
-    let read = loop {
-        let read: i64 = sqlx::query_scalar(database.sql(read)).fetch_one(&pool).await.unwrap();
-        if read >= SIZE {
-            break read;
-        }
-        assert!(began.elapsed() < WAIT, "{read}");
-    };
+    let read = statistic(&database, "seq_tup_read + idx_tup_fetch", "job", SIZE).await;
     assert!(read < SIZE * 20, "{read} rows were read for {SIZE} keys");
 }
 
-#[tokio::test]
-async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grown() {
+#[support::test]
+async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grown(database: Database) {
     const ROUNDS: u32 = 50;
     const SIZE: u32 = 100;
-    let database = Database::new().await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // As empty as the planner can know it to be.
     database.execute("VACUUM ANALYZE {schema}.job").await;
@@ -210,50 +186,30 @@ async fn a_runner_that_started_on_an_empty_table_reads_by_index_when_it_has_grow
     let off = "INSERT INTO {schema}.maintenance (service, leased_until)
         SELECT name, 'infinity' FROM unnest('{expirer,periodic,promoter,pruner,reindexer,releaser,rescuer}'::text[]) AS name";
     database.execute(off).await;
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let work = move |job: RunningJob<Task>| {
-        let _ = started.send(job.args.n);
-        std::future::ready(())
-    };
-    let runner = Runner::new(database.client.clone()).queue("default", SIZE as usize).worker(work);
-    let runner = runner.start().await.unwrap();
+    let (work, mut starts) = telling(|job| job.args.n);
+    database.start(database.runner().queue("default", SIZE as usize).worker(work)).await;
     for _ in 0..ROUNDS {
         database.client.insert_many((0..SIZE).map(|n| Task { n })).await.unwrap();
         for _ in 0..SIZE {
-            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+            next(&mut starts).await;
         }
     }
-    runner.stop().await.unwrap();
-    // A session tells what it did when it ends.
-    database.pool().close().await;
-    let pool = database.another_pool(1).await;
-    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    database.end().await;
     let worked = i64::from(ROUNDS * SIZE);
-    let began = Instant::now();
-    loop {
-        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
-        if by_index >= worked {
-            assert!(by_scan < worked / 10, "{by_scan} rows were read by scans, {by_index} by index");
-            break;
-        }
-        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
-    }
+    statistic(&database, "idx_tup_fetch", "job", worked).await;
+    let by_scan = statistic(&database, "seq_tup_read", "job", 0).await;
+    assert!(by_scan < worked / 10, "{by_scan} rows were read by scans");
 }
 
-#[tokio::test]
-async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index() {
+#[support::test]
+async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index(database: Database) {
     const ROUNDS: u32 = 10;
     const SIZE: u32 = 200;
-    let database = Database::new().await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // As empty as the planner can know it to be.
     database.execute("VACUUM ANALYZE {schema}.job").await;
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let work = move |job: RunningJob<Task>| {
-        let _ = started.send(job.args.n);
-        std::future::ready(())
-    };
-    let runner = Runner::new(database.client.clone()).queue("default", 40).worker(work).start().await.unwrap();
+    let (work, mut starts) = telling(|job| job.args.n);
+    database.start(database.runner().queue("default", 40).worker(work)).await;
     // Its first job is of a kind that the runner does not work.
     let blocked = "INSERT INTO {schema}.job (id, kind, group_key, in_order, priority)
         SELECT {schema}.new_job_id(), 'unknown', 'blocked', true, 9 FROM generate_series(1, 20000)";
@@ -262,24 +218,14 @@ async fn a_fetch_of_groups_reads_one_row_of_a_blocked_group_by_index() {
         let jobs = (0..SIZE).map(|n| NewJob::from(Task { n }).group(format!("g{}", n % 20)).group_limit(2));
         database.client.insert_many(jobs).await.unwrap();
         for _ in 0..SIZE {
-            tokio::time::timeout(WAIT, starts.recv()).await.expect("a start");
+            next(&mut starts).await;
         }
     }
-    runner.stop().await.unwrap();
-    // A session tells what it did when it ends.
-    database.pool().close().await;
-    let pool = database.another_pool(1).await;
-    let read = "SELECT seq_tup_read, idx_tup_fetch FROM pg_stat_all_tables WHERE relid = '{schema}.job'::regclass";
+    database.end().await;
     let worked = i64::from(ROUNDS * SIZE);
-    let began = Instant::now();
-    loop {
-        let (by_scan, by_index): (i64, i64) = sqlx::query_as(database.sql(read)).fetch_one(&pool).await.unwrap();
-        if by_index >= worked {
-            assert!(by_scan + by_index < 100 * worked, "{by_scan} rows were read by scans, {by_index} by index");
-            break;
-        }
-        assert!(began.elapsed() < WAIT, "{by_scan} {by_index}");
-    }
+    statistic(&database, "idx_tup_fetch", "job", worked).await;
+    let read = statistic(&database, "seq_tup_read + idx_tup_fetch", "job", 0).await;
+    assert!(read < 100 * worked, "{read} rows were read");
 }
 
 /// A column of a table's statistics, once it is at least so much. The sessions that did it have ended.
@@ -293,10 +239,9 @@ async fn statistic(database: &Database, column: &str, table: &str, at_least: i64
     )
 }
 
-#[tokio::test]
-async fn a_list_of_running_jobs_walks_past_none_that_wait() {
+#[support::test]
+async fn a_list_of_running_jobs_walks_past_none_that_wait(database: Database) {
     const RUNNING: i64 = 3_000;
-    let database = Database::new().await;
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     let running = format!(
         "INSERT INTO {{schema}}.job (id, kind, state, worker)
@@ -314,10 +259,9 @@ async fn a_list_of_running_jobs_walks_past_none_that_wait() {
     assert!(read < 2 * RUNNING, "{read} rows were read by index");
 }
 
-#[tokio::test]
-async fn the_tokens_of_each_group_are_looked_up_by_index() {
+#[support::test]
+async fn the_tokens_of_each_group_are_looked_up_by_index(database: Database) {
     const GROUPS: i64 = 300;
-    let database = Database::new().await;
     let fill = format!(
         "INSERT INTO {{schema}}.job (id, kind, group_key)
         SELECT {{schema}}.new_job_id(), 'sync', 'group ' || n FROM generate_series(1, {GROUPS}) AS n"
@@ -325,9 +269,8 @@ async fn the_tokens_of_each_group_are_looked_up_by_index() {
     database.execute(&fill).await;
     let spend =
         "SELECT {schema}._spend_tokens(array_agg(queue::text), array_agg(group_key::text), now()) FROM {schema}.job";
-    database
-        .execute("SELECT {schema}.set_queue('default', '{\"group_rate\": {\"count\": 1, \"period\": 86400}}')")
-        .await;
+    let call = "SELECT {schema}.set_queue('default', '{\"group_rate\": {\"count\": 1, \"period\": 86400}}')";
+    database.execute(call).await;
     database.execute(spend).await;
     let visit = "SELECT cardinality(ids)::bigint FROM {schema}._jobs_of_groups('default', '{sync}', 100, 0, false, '{}', 1000, '', '{}')";
     for _ in 0..3 {
@@ -340,10 +283,8 @@ async fn the_tokens_of_each_group_are_looked_up_by_index() {
 async fn no_check_of_a_diagnosis_ever_reads_the_whole_table(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
-    let names: Vec<String> = sqlx::query_scalar(database.sql("SELECT unnest({schema}._checks())"))
-        .fetch_all(&mut *connection)
-        .await
-        .unwrap();
+    let names = sqlx::query_scalar::<_, String>(database.sql("SELECT unnest({schema}._checks())"));
+    let names = names.fetch_all(&mut *connection).await.unwrap();
     // The plans are made, and may be kept, while the table is empty.
     let check = |name: &str| database.sql(&format!("SELECT FROM {{schema}}._find('{name}')"));
     for name in names.iter().flat_map(|name| [name; 8]) {
@@ -351,16 +292,13 @@ async fn no_check_of_a_diagnosis_ever_reads_the_whole_table(database: Database) 
     }
     let jobs = "INSERT INTO {schema}.job (id, kind, created_at) SELECT {schema}.new_job_id(), 'a', now() FROM generate_series(1, 60000)";
     database.execute(jobs).await;
-    let read = database.sql(
-        "SELECT seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass",
-    );
     let mut all = 0;
     for name in &names {
         let mut tx = connection.begin().await.unwrap();
         // The counts of former transactions may be among them still.
-        let before: (i64, i64) = sqlx::query_as(read.clone()).fetch_one(&mut *tx).await.unwrap();
+        let before = reads(&database, &mut tx).await;
         sqlx::raw_sql(check(name)).execute(&mut *tx).await.unwrap();
-        let after: (i64, i64) = sqlx::query_as(read.clone()).fetch_one(&mut *tx).await.unwrap();
+        let after = reads(&database, &mut tx).await;
         let (scanned, by_index) = (after.0 - before.0, after.1 - before.1);
         // Beyond 10,000 jobs a queue's are estimated from 500 pages.
         let may_sample = name == "queues";
@@ -369,13 +307,11 @@ async fn no_check_of_a_diagnosis_ever_reads_the_whole_table(database: Database) 
         tx.rollback().await.unwrap();
     }
     assert!(all > 40_000, "{all}");
-    connection.detach().close().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_batch_of_duplicates_probes_once_a_key_whatever_the_planner_believed() {
+#[support::test(with_connections(1))]
+async fn a_batch_of_duplicates_probes_once_a_key_whatever_the_planner_believed(database: Database) {
     const SIZE: i64 = 2_000;
-    let database = Database::with_connections(1).await;
     let keyed = || (0..SIZE).map(|n| job("a").unique_key(UniqueKey::raw(n.to_string()))).collect::<Vec<NewJob>>();
     // The connection makes its plans while the statistics say that the table is next to empty, and keeps them.
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
@@ -386,10 +322,8 @@ async fn a_batch_of_duplicates_probes_once_a_key_whatever_the_planner_believed()
     let mut tx = database.pool().begin().await.unwrap();
     let answers = database.client.insert_many(keyed()).tx(&mut tx).await.unwrap();
     assert!(answers.iter().all(|answer| answer.duplicate));
-    let read = database
-        .sql("SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_all_tables WHERE relid = '{schema}.job'::regclass");
-    let read: i64 = sqlx::query_scalar(read).fetch_one(&mut *tx).await.unwrap();
     // The scan that tells whether any key is claimed ends at the first.
-    assert_eq!(read, SIZE + 1);
+    let (by_scan, by_index) = reads(&database, &mut tx).await;
+    assert_eq!(by_scan + by_index, SIZE + 1);
     tx.rollback().await.unwrap();
 }

@@ -94,11 +94,10 @@ async fn a_paused_queue_rests_everywhere_and_goes_on_at_once_when_it_is_resumed(
     }
 }
 
-#[tokio::test]
-async fn a_limit_holds_over_all_runners_at_every_moment() {
+#[support::test]
+async fn a_limit_holds_over_all_runners_at_every_moment(database: Database) {
     const LIMIT: usize = 3;
     const JOBS: u32 = 400;
-    let database = Database::new().await;
     for queue in ["default", "other"] {
         let settings = database.client.queue(queue).limit(Some(LIMIT as u32)).await.unwrap();
         assert_eq!((settings.name.as_str(), settings.limit), (queue, Some(3)));

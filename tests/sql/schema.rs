@@ -132,9 +132,8 @@ async fn an_insert_names_the_key_that_it_may_meet(database: Database) {
     assert!(unnamed.is_empty(), "{unnamed:?}");
 }
 
-#[tokio::test]
-async fn eight_processes_may_migrate_at_once() {
-    let database = Database::unmigrated(1).await;
+#[support::test(unmigrated(1))]
+async fn eight_processes_may_migrate_at_once(database: Database) {
     let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(8));
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -245,9 +244,8 @@ async fn the_printed_sql_makes_what_a_migration_makes() {
     }
 }
 
-#[tokio::test]
-async fn a_migration_waits_for_locks_no_longer_than_it_is_told() {
-    let database = Database::unmigrated(2).await;
+#[support::test(unmigrated(2))]
+async fn a_migration_waits_for_locks_no_longer_than_it_is_told(database: Database) {
     let mut tx = database.pool().begin().await.unwrap();
     // As another process that migrates begins.
     sqlx::query(database.sql("CREATE SCHEMA {schema}")).execute(&mut *tx).await.unwrap();
@@ -274,9 +272,8 @@ async fn a_migration_with_nothing_to_do_waits_for_no_lock(database: Database) {
     tx.rollback().await.unwrap();
 }
 
-#[tokio::test]
-async fn a_role_without_grants_cannot_hold_up_a_migration() {
-    let database = Database::unmigrated(2).await;
+#[support::test(unmigrated(2))]
+async fn a_role_without_grants_cannot_hold_up_a_migration(database: Database) {
     let whole = database.client.migration().sql().await.unwrap();
     database.pool().execute(sqlx::raw_sql(database.sql(&up_to_unique_policies(&whole)))).await.unwrap();
     let stranger = database.name_of("stranger");
@@ -350,9 +347,8 @@ async fn a_newer_schema_that_may_not_be_used_is_refused_and_left_alone(database:
     }
 }
 
-#[tokio::test]
-async fn a_schema_of_another_pre_release_is_to_be_dropped() {
-    let database = Database::unmigrated(1).await;
+#[support::test(unmigrated(1))]
+async fn a_schema_of_another_pre_release_is_to_be_dropped(database: Database) {
     database.client.migrate().await.unwrap();
     database.execute("UPDATE {schema}.schema_history SET name = 'job_queue', checksum = '7' WHERE version = 1").await;
     for error in [database.client.migrate().await.unwrap_err(), database.client.check_schema().await.unwrap_err()] {
@@ -361,9 +357,8 @@ async fn a_schema_of_another_pre_release_is_to_be_dropped() {
     }
 }
 
-#[tokio::test]
-async fn a_migration_that_fails_leaves_nothing_half_done() {
-    let database = Database::unmigrated(2).await;
+#[support::test(unmigrated(2))]
+async fn a_migration_that_fails_leaves_nothing_half_done(database: Database) {
     // Something of the application's own is in the way.
     database.execute("CREATE SCHEMA {schema}").await;
     database.execute("CREATE TABLE {schema}.runner (mine integer)").await;

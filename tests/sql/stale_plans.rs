@@ -2,15 +2,8 @@
 //!
 //! The planner then takes a partial index for empty, and reads all of it rather than look a job up by its id.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use sqlx::{Connection, PgConnection};
-use tokio::task::JoinSet;
-use uniqueue::{JobCount, JobId, JobState};
-use uniqueue_admin::{Admin, QueueCache, QueueInfo};
-
-use support::Database;
+use support::prelude::*;
+use uniqueue_admin::{QueueCache, QueueInfo};
 
 /// The state of a job, what is special about it, and a call that is about it alone. `$id`, `$key`, `$worker` and `$policy`
 /// stand for the job's id, its unique key, its worker, and a policy that makes the same key.
@@ -155,7 +148,6 @@ async fn a_call_about_one_job_reads_no_others_however_few_claimed_or_ran_when_it
         }
     }
     assert!(many.is_empty(), "{}", many.join("\n"));
-    connection.detach().close().await.unwrap();
 }
 
 async fn rows_read(database: &Database, connection: &mut PgConnection, state: &str, special: &str, call: &str) -> i64 {
@@ -208,7 +200,6 @@ async fn a_graph_s_release_reads_its_own_edges_however_few_were_open_when_its_pl
     database.execute(open).await;
     let many: Vec<_> = graph(&database, &mut connection).await.into_iter().filter(|(_, read)| *read > 60).collect();
     assert!(many.is_empty(), "{many:?}");
-    connection.detach().close().await.unwrap();
 }
 
 /// Makes a graph, and returns how many jobs and edges each call read.
@@ -281,9 +272,8 @@ async fn answers(database: &Database, cache: &Arc<QueueCache>) -> Vec<Arc<[Queue
     clients.join_all().await
 }
 
-#[tokio::test]
-async fn clients_that_waited_for_a_slow_read_of_counts_accept_it() {
-    let database = Database::with_connections(4).await;
+#[support::test(with_connections(4))]
+async fn clients_that_waited_for_a_slow_read_of_counts_accept_it(database: Database) {
     let cache = Arc::new(QueueCache::new(database.client.clone()));
     let first = answers(&database, &cache).await;
     assert!(first.iter().all(|answer| Arc::ptr_eq(answer, &first[0])), "they read anew");

@@ -93,7 +93,6 @@ async fn patience_ends_where_the_rows_and_keys_are_taken(database: Database, cli
         assert_eq!(left, "0", "{name}");
         tx.rollback().await.unwrap();
     }
-    connection.detach().close().await.unwrap();
 
     let mut tx = database.pool().begin().await.unwrap();
     sqlx::raw_sql("SET LOCAL lock_timeout = '7s'").execute(&mut *tx).await.unwrap();

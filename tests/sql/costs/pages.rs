@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sqlx::pool::PoolConnection;
 use sqlx::types::Json;
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::BATCH;
@@ -30,11 +30,7 @@ async fn runner(database: &Database) -> (PoolConnection<sqlx::Postgres>, Uuid) {
         database.prepare(&mut connection, name).await;
     }
     let runner = Uuid::now_v7();
-    let register = format!(
-        "INSERT INTO {{schema}}.runner (id, name, queues, leased_until, knows_groups)
-        VALUES ('{runner}', 'a', '{{{{default}}}}', now() + interval '1 hour', true)"
-    );
-    database.execute(&register).await;
+    database.enter_runner(runner, "a", "{default}").await;
     // A session reads the catalog once, to plan what the function does.
     let nothing = fetch_arguments(runner, None).replace(&format!(r#""free":{BATCH}"#), r#""free":0"#);
     pages(database, &mut connection, "fetch", &nothing).await;
@@ -63,7 +59,6 @@ async fn pages_of_a_batch(database: &Database) -> [f64; 2] {
     let complete = pages(database, &mut connection, "complete", &arguments).await;
     let completed = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}' AND state = 'completed'");
     assert_eq!(database.number(&completed).await, BATCH);
-    connection.detach().close().await.unwrap();
     [fetch, complete]
 }
 
@@ -77,9 +72,8 @@ fn fill(first: i64, count: i64, state: &str) -> String {
     )
 }
 
-#[tokio::test]
-async fn pages_looked_at_do_not_grow_with_the_table() {
-    let database = Database::with_connections(4).await;
+#[support::test(with_connections(4))]
+async fn pages_looked_at_do_not_grow_with_the_table(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     database.execute(&fill(0, 2 * BATCH, "available")).await;
     database.execute("ANALYZE {schema}.job").await;
@@ -95,9 +89,8 @@ async fn pages_looked_at_do_not_grow_with_the_table() {
     }
 }
 
-#[tokio::test]
-async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them() {
-    let database = Database::with_connections(4).await;
+#[support::test(with_connections(4))]
+async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them(database: Database) {
     database.execute("ALTER TABLE {schema}.job SET (autovacuum_enabled = off)").await;
     // Scattered over the table, since a page that is looked at twice in a row counts once.
     database.execute(&format!("{} ORDER BY md5(n::text)", fill(0, 20 * BATCH, "available"))).await;
@@ -116,6 +109,4 @@ async fn rows_that_an_old_snapshot_keeps_are_not_walked_from_a_place_behind_them
     let fetched = format!("SELECT count(*) FROM {{schema}}.job WHERE worker = '{runner}'");
     assert_eq!(database.number(&fetched).await, 2 * BATCH);
     assert!(behind < 14.0 && head > behind + 10.0, "{head} pages a job from the head, {behind} from behind");
-    connection.detach().close().await.unwrap();
-    snapshot.detach().close().await.unwrap();
 }

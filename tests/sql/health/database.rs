@@ -74,12 +74,9 @@ async fn final_jobs_that_stay_past_their_retention_are_told_and_deleted_by_the_r
     let finding = find(&database, Thresholds::new(), "retention_late", Severity::Critical, "queue it's").await;
     assert!(finding.seen.contains("30 completed jobs") && finding.seen.contains("no live runner"), "{finding:?}");
     // With a longer retention none are late.
-    database
-        .execute(
-            "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed, knows_groups)
-        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years', true)",
-        )
-        .await;
+    let insert = "INSERT INTO {schema}.runner (id, name, queues, leased_until, keep_completed, knows_groups)
+        VALUES (gen_random_uuid(), 'keeper', '{x}', now() + interval '1 hour', '1000 years', true)";
+    database.execute(insert).await;
     assert!(seek(&database, Thresholds::new(), "retention_late", "").await.is_none());
     database.execute("DELETE FROM {schema}.runner").await;
     paste(&database, finding.remedy.sql.as_deref().unwrap()).await;

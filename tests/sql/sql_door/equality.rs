@@ -1,6 +1,6 @@
 //! Rust and SQL make the same text and the same key.
 
-use super::random::Random;
+use super::random;
 use super::{insert, told};
 use support::prelude::*;
 
@@ -41,16 +41,16 @@ impl Case {
         Ok((policy.canonical(&subject)?, claim.key))
     }
 
-    fn random(random: &mut Random) -> Self {
-        let args = if random.one_in(5) { random.json(4) } else { random.object(4) };
-        let meta = random.object(2);
+    fn random(random: &mut Dice) -> Self {
+        let args = if random.once_in(5) { random::json(random, 4) } else { random::object(random, 4) };
+        let meta = random::object(random, 2);
         let policy = policy(random, &args, &meta);
         let scheduled_at = OffsetDateTime::from_unix_timestamp_nanos(
-            i128::from(random.bits() % 4_000_000_000_000_000 * 1000) - 1_000_000_000_000_000_000,
+            i128::from(random.number() % 4_000_000_000_000_000 * 1000) - 1_000_000_000_000_000_000,
         );
         Self {
-            kind: if random.one_in(4) { printable(random) } else { "email.send".to_owned() },
-            queue: if random.one_in(4) { printable(random) } else { "default".to_owned() },
+            kind: if random.once_in(4) { printable(random) } else { "email.send".to_owned() },
+            queue: if random.once_in(4) { printable(random) } else { "default".to_owned() },
             args,
             meta,
             policy,
@@ -62,49 +62,49 @@ impl Case {
 }
 
 /// A kind or queue, which holds no control characters.
-fn printable(random: &mut Random) -> String {
-    let text: String = random.string().chars().filter(|character| !character.is_control()).collect();
+fn printable(random: &mut Dice) -> String {
+    let text: String = random::string(random).chars().filter(|character| !character.is_control()).collect();
     if text.is_empty() { "k".to_owned() } else { text }
 }
 
 /// A policy that fits the job, most of the time.
-fn policy(random: &mut Random, args: &str, meta: &str) -> Value {
+fn policy(random: &mut Dice, args: &str, meta: &str) -> Value {
     let mut keys = vec!["type"];
     let mut document = json!({});
-    if random.one_in(6) {
-        document = json!({"like": *random.pick(&["ojs", "zizq", "river"])});
+    if random.once_in(6) {
+        document = json!({"like": random.of(&["ojs", "zizq", "river"])});
     }
-    if !random.one_in(8) {
+    if !random.once_in(8) {
         keys.push("args");
-        if random.one_in(2) {
+        if random.once_in(2) {
             document["args_keys"] = json!(parts(random, args));
         }
-        if random.one_in(4) {
+        if random.once_in(4) {
             document["optional_args_keys"] = json!(parts(random, args));
         }
     }
-    if random.one_in(3) {
+    if random.once_in(3) {
         keys.push("meta");
         document["meta_keys"] = json!(parts(random, meta));
     }
-    if random.one_in(3) {
+    if random.once_in(3) {
         keys.push("queue");
     }
-    if random.one_in(6) {
+    if random.once_in(6) {
         keys.remove(0);
         document["exclude_type"] = json!(true);
     }
     document["keys"] = json!(keys);
-    if random.one_in(3) {
-        document["window"] = json!(format!("PT{}S", 1 + random.bits() % 3_000_000_000));
+    if random.once_in(3) {
+        document["window"] = json!(format!("PT{}S", 1 + random.number() % 3_000_000_000));
     }
     document
 }
 
 /// Names and pointers of parts, of which the value has most.
-fn parts(random: &mut Random, text: &str) -> Vec<String> {
+fn parts(random: &mut Dice, text: &str) -> Vec<String> {
     let value = parse_json(text).expect(text);
-    (0..=random.below(3))
+    (0..=random.index(3))
         .map(|_| {
             let mut here = match &value {
                 Value::Array(items) => items.first().filter(|first| first.is_object()).unwrap_or(&value),
@@ -114,11 +114,11 @@ fn parts(random: &mut Random, text: &str) -> Vec<String> {
             loop {
                 let (segment, inner) = match here {
                     Value::Object(members) if !members.is_empty() => {
-                        let (name, member) = members.iter().nth(random.below(members.len())).expect("a member");
+                        let (name, member) = members.iter().nth(random.index(members.len())).expect("a member");
                         (name.clone(), member)
                     }
                     Value::Array(items) if !items.is_empty() => {
-                        let at = random.below(items.len());
+                        let at = random.index(items.len());
                         (at.to_string(), &items[at])
                     }
                     _ => break,
@@ -126,12 +126,12 @@ fn parts(random: &mut Random, text: &str) -> Vec<String> {
                 let is_first = pointer.is_empty();
                 pointer += &format!("/{}", segment.replace('~', "~0").replace('/', "~1"));
                 here = inner;
-                if random.one_in(2) {
+                if random.once_in(2) {
                     let is_plain = !segment.is_empty() && !segment.starts_with('/');
-                    return if is_first && is_plain && random.one_in(2) { segment } else { pointer };
+                    return if is_first && is_plain && random.once_in(2) { segment } else { pointer };
                 }
             }
-            if pointer.is_empty() || random.one_in(20) { random.name() } else { pointer }
+            if pointer.is_empty() || random.once_in(20) { random::name(random) } else { pointer }
         })
         .collect()
 }
@@ -224,7 +224,7 @@ async fn keys_of_random_jobs_and_policies_are_equal() {
 
 /// Compares as many jobs as a batch has, and tells how many more Rust refused.
 pub(super) async fn compare_batch(database: &Database, seed: u64) -> usize {
-    let mut random = Random::new(seed);
+    let mut random = Dice::new(seed, 0);
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     while good.len() < BATCH {
         let case = Case::random(&mut random);

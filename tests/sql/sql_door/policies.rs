@@ -1,6 +1,5 @@
 //! The policy's document and its lengths of time in SQL: as strict as in Rust, and with the same words.
 
-use super::random::Random;
 use super::told;
 use support::prelude::*;
 
@@ -118,7 +117,7 @@ async fn random_policies_are_read_or_refused_alike(database: Database) {
         serde_json::from_str::<BTreeMap<_, _>>(MEMBERS).unwrap().into_iter().collect();
     let states =
         ["available", "cancelled", "completed", "discarded", "pending", "retryable", "active", "scheduled", "running"];
-    let mut random = Random::new(3);
+    let mut random = Dice::new(3, 0);
     let mut read_by_both = 0;
     for place in 0..8_000 {
         let mut document = json!({});
@@ -126,14 +125,14 @@ async fn random_policies_are_read_or_refused_alike(database: Database) {
         if let Some(like) = ["zizq", "river", "faktory", "ojs"].get(place % 8) {
             document["like"] = json!(like);
         }
-        for _ in 0..random.below(5) {
-            let (name, values) = &members[random.below(members.len())];
-            document[name] = values[if random.one_in(2) { random.below(values.len()) } else { 0 }].clone();
+        for _ in 0..random.index(5) {
+            let (name, values) = &members[random.index(members.len())];
+            document[name] = values[if random.once_in(2) { random.index(values.len()) } else { 0 }].clone();
         }
-        if random.one_in(4) {
-            let mut chosen: Vec<_> = states.iter().filter(|_| random.one_in(3)).map(|state| json!(state)).collect();
-            if random.one_in(20) {
-                chosen.push(random.pick(&["\"done\"", "\"Running\"", "1", "[1]"]).parse().unwrap());
+        if random.once_in(4) {
+            let mut chosen: Vec<_> = states.iter().filter(|_| random.once_in(3)).map(|state| json!(state)).collect();
+            if random.once_in(20) {
+                chosen.push(random.of(&["\"done\"", "\"Running\"", "1", "[1]"]).parse().unwrap());
             }
             document["states"] = json!(chosen);
         }
@@ -180,36 +179,36 @@ async fn lengths_at_the_borders_read_as_in_rust(database: Database) {
 
 #[support::test]
 async fn random_lengths_read_as_in_rust(database: Database) {
-    let mut random = Random::new(5);
+    let mut random = Dice::new(5, 0);
     let mut lengths = 0;
     for _ in 0..4_000 {
-        let is_iso8601 = random.one_in(2);
+        let is_iso8601 = random.once_in(2);
         let units: &[&str] =
             if is_iso8601 { &["Y", "M", "W", "D", "T", "H", "M", "S"] } else { &["w", "d", "h", "m", "s", "ms", "us"] };
         let mut text = if is_iso8601 { "P".to_owned() } else { String::new() };
         for unit in units {
             if *unit == "T" {
-                text += if random.one_in(8) { "" } else { "T" };
-            } else if random.one_in(3) {
-                let digits = 1 + random.below(3) + if random.one_in(20) { 18 } else { 0 };
-                text.extend((0..digits).map(|_| char::from(b'0' + random.below(10) as u8)));
-                if random.one_in(5) {
-                    text.push(if random.one_in(4) { ',' } else { '.' });
-                    text.extend((0..1 + random.below(8)).map(|_| char::from(b'0' + random.below(10) as u8)));
+                text += if random.once_in(8) { "" } else { "T" };
+            } else if random.once_in(3) {
+                let digits = 1 + random.index(3) + if random.once_in(20) { 18 } else { 0 };
+                text.extend((0..digits).map(|_| char::from(b'0' + random.index(10) as u8)));
+                if random.once_in(5) {
+                    text.push(if random.once_in(4) { ',' } else { '.' });
+                    text.extend((0..1 + random.index(8)).map(|_| char::from(b'0' + random.index(10) as u8)));
                 }
                 text += unit;
             }
         }
         // Half of them have an odd character somewhere, or lack one.
-        if random.one_in(2) {
-            let at = random.below(text.len() + 1);
-            if random.one_in(3) && at < text.len() {
+        if random.once_in(2) {
+            let at = random.index(text.len() + 1);
+            if random.once_in(3) && at < text.len() {
                 text.remove(at);
             } else {
-                text.insert(at, char::from(random.pick(b"PTYMWDHSwdhmsu0123456789.,+-e :\n")));
+                text.insert(at, char::from(random.of(b"PTYMWDHSwdhmsu0123456789.,+-e :\n")));
             }
         }
-        let document = json!({["period", "ttl", "window", "max_delay"][random.below(4)]: text});
+        let document = json!({["period", "ttl", "window", "max_delay"][random.index(4)]: text});
         let (found, wanted) = (read(&database, &document).await, read_in_rust(&document));
         assert_eq!(found, wanted, "{document}");
         lengths += usize::from(wanted.is_ok());
@@ -221,14 +220,14 @@ async fn random_lengths_read_as_in_rust(database: Database) {
 async fn r7_calendar_months_are_the_same_in_rust_and_in_sql(database: Database) {
     let mut connection = database.pool().acquire().await.unwrap();
     let day = 86_400_000_000;
-    let mut random = Random::new(7);
+    let mut random = Dice::new(7, 0);
     for zone in ["UTC", "America/New_York", "Pacific/Apia", "Asia/Kathmandu"] {
         sqlx::query(sqlx::AssertSqlSafe(format!("SET TimeZone = '{zone}'"))).execute(&mut *connection).await.unwrap();
         for _ in 0..500 {
-            let micros = (random.bits() % (80_000 * day)) as i64;
+            let micros = (random.number() % (80_000 * day)) as i64;
             let instant = OffsetDateTime::UNIX_EPOCH + time::Duration::microseconds(micros);
-            let months = random.below(1_190) as u32;
-            let length = Length::months(months).plus(Duration::from_micros(1 + random.bits() % (40 * day)));
+            let months = random.index(1_190) as u32;
+            let length = Length::months(months).plus(Duration::from_micros(1 + random.number() % (40 * day)));
             let found: OffsetDateTime = sqlx::query_scalar(
                 database.sql("SELECT {schema}._length_after($1, {schema}._policy_length($2, 'period'))"),
             )

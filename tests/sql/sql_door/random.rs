@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-/// A small generator of our own: a failure must be repeatable from its seed, at full speed.
-pub struct Random(u64);
+use support::prelude::*;
 
 /// Characters on which NFC, escaping or order have something to say. None is younger than
 /// PostgreSQL 14's Unicode 13: what NFC makes of unassigned characters differs by version.
@@ -59,153 +58,128 @@ const NAMES: &[&str] = &[
     "z",
 ];
 
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+pub fn string(dice: &mut Dice) -> String {
+    let length = dice.index(7);
+    let mut text = String::new();
+    while text.chars().count() < length {
+        let (first, last) = dice.of(RANGES);
+        text.extend(char::from_u32(first + dice.index((last - first + 1) as usize) as u32));
     }
+    text
+}
 
-    pub fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
+pub fn name(dice: &mut Dice) -> String {
+    if dice.once_in(3) { string(dice) } else { dice.of(NAMES).to_owned() }
+}
 
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((self.bits() >> 32) as usize * limit) >> 32
-    }
-
-    pub fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
-    }
-
-    pub fn string(&mut self) -> String {
-        let length = self.below(7);
-        let mut text = String::new();
-        while text.chars().count() < length {
-            let (first, last) = self.pick(RANGES);
-            text.extend(char::from_u32(first + self.below((last - first + 1) as usize) as u32));
-        }
-        text
-    }
-
-    pub fn name(&mut self) -> String {
-        if self.one_in(3) { self.string() } else { self.pick(NAMES).to_owned() }
-    }
-
-    /// The text of a number that a key can hold, in any of the forms that JSON has.
-    pub fn number(&mut self) -> String {
-        loop {
-            let text = self.any_number();
-            if uniqueue::json::parse_json(&text).is_ok() {
-                return text;
-            }
+/// The text of a number that a key can hold, in any of the forms that JSON has.
+pub fn number(dice: &mut Dice) -> String {
+    loop {
+        let text = any_number(dice);
+        if uniqueue::json::parse_json(&text).is_ok() {
+            return text;
         }
     }
+}
 
-    /// The text of a number, also of one that no key can hold.
-    pub fn any_number(&mut self) -> String {
-        let sign = self.pick(&["", "", "-"]);
-        let bits = self.bits();
-        let integer = bits >> self.below(64);
-        match self.below(12) {
-            0 | 1 => format!("{sign}{}", self.below(1000)),
-            2 => format!("{sign}{integer}"),
-            3 => {
-                let edge = self.pick(&[1_u128 << 53, 1 << 63, 1 << 64, 1 << 70, 10_u128.pow(21), 10_u128.pow(15)]);
-                format!("{sign}{}", edge + self.below(9) as u128 - 4)
+/// The text of a number, also of one that no key can hold.
+pub fn any_number(dice: &mut Dice) -> String {
+    let sign = dice.of(&["", "", "-"]);
+    let bits = dice.number();
+    let integer = bits >> dice.index(64);
+    match dice.index(12) {
+        0 | 1 => format!("{sign}{}", dice.index(1000)),
+        2 => format!("{sign}{integer}"),
+        3 => {
+            let edge = dice.of(&[1_u128 << 53, 1 << 63, 1 << 64, 1 << 70, 10_u128.pow(21), 10_u128.pow(15)]);
+            format!("{sign}{}", edge + dice.index(9) as u128 - 4)
+        }
+        4 => format!("{}", f64::from_bits(bits)).replace("NaN", "0").replace("inf", "1"),
+        5 => format!("{:e}", f64::from_bits(bits)).replace("NaN", "0").replace("inf", "1"),
+        // Between two doubles or beside one: more digits than either needs.
+        6 => format!("{sign}{}.{}e{}", dice.index(10), bits, dice.index(620) as i32 - 310),
+        7 => {
+            format!("{sign}{}.{}", dice.index(100_000), dice.of(&["0", "00", "5", "50", "25", "1", "3333333333"]))
+        }
+        8 => {
+            let exponent = dice.index(25);
+            let mark = dice.of(&["e", "E", "e+", "E+", "e0", "e-", "e-0"]);
+            format!("{sign}{integer}{mark}{exponent}")
+        }
+        9 => format!("{sign}{}.{integer}e{}", dice.index(10), dice.index(24)),
+        10 => {
+            // Powers of two and their neighbours, where the distance to the next changes.
+            let power = f64::powi(2.0, dice.index(2098) as i32 - 1074).to_bits();
+            format!("{sign}{:e}", f64::from_bits(power + dice.index(3) as u64 - u64::from(power > 0)))
+        }
+        _ => dice
+            .of(&["0", "-0", "-0.0", "0e7", "0.0e-9", "1e-400", "-1e-400", "5e-324", "1.7976931348623157e308"])
+            .to_owned(),
+    }
+}
+
+/// JSON text, no deeper than `levels`.
+pub fn json(dice: &mut Dice, levels: usize) -> String {
+    let mut text = String::new();
+    write_json(dice, levels, &mut text);
+    text
+}
+
+/// An object's JSON text.
+pub fn object(dice: &mut Dice, levels: usize) -> String {
+    let mut text = String::new();
+    write_object(dice, levels, &mut text);
+    text
+}
+
+fn write_json(dice: &mut Dice, levels: usize, text: &mut String) {
+    match dice.index(if levels == 0 { 6 } else { 10 }) {
+        0 => text.push_str("null"),
+        1 => text.push_str(dice.of(&["true", "false"])),
+        2 | 3 => text.push_str(&number(dice)),
+        4 | 5 => {
+            let string = string(dice);
+            write_string(dice, &string, text);
+        }
+        6 | 7 => {
+            text.push('[');
+            for item in 0..dice.index(4) {
+                text.push_str(if item > 0 { " ," } else { "" });
+                write_json(dice, levels - 1, text);
             }
-            4 => format!("{}", f64::from_bits(bits)).replace("NaN", "0").replace("inf", "1"),
-            5 => format!("{:e}", f64::from_bits(bits)).replace("NaN", "0").replace("inf", "1"),
-            // Between two doubles or beside one: more digits than either needs.
-            6 => format!("{sign}{}.{}e{}", self.below(10), bits, self.below(620) as i32 - 310),
-            7 => {
-                format!("{sign}{}.{}", self.below(100_000), self.pick(&["0", "00", "5", "50", "25", "1", "3333333333"]))
-            }
-            8 => {
-                let exponent = self.below(25);
-                let mark = self.pick(&["e", "E", "e+", "E+", "e0", "e-", "e-0"]);
-                format!("{sign}{integer}{mark}{exponent}")
-            }
-            9 => format!("{sign}{}.{integer}e{}", self.below(10), self.below(24)),
-            10 => {
-                // Powers of two and their neighbours, where the distance to the next changes.
-                let power = f64::powi(2.0, self.below(2098) as i32 - 1074).to_bits();
-                format!("{sign}{:e}", f64::from_bits(power + self.below(3) as u64 - u64::from(power > 0)))
-            }
-            _ => self
-                .pick(&["0", "-0", "-0.0", "0e7", "0.0e-9", "1e-400", "-1e-400", "5e-324", "1.7976931348623157e308"])
-                .to_owned(),
+            text.push(']');
+        }
+        _ => write_object(dice, levels, text),
+    }
+}
+
+fn write_object(dice: &mut Dice, levels: usize, text: &mut String) {
+    let mut names = Vec::new();
+    for _ in 0..dice.index(5) {
+        let name = name(dice);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-
-    /// JSON text, no deeper than `levels`.
-    pub fn json(&mut self, levels: usize) -> String {
-        let mut text = String::new();
-        self.write_json(levels, &mut text);
-        text
+    text.push_str("{ ");
+    for (place, name) in names.iter().enumerate() {
+        text.push_str(if place > 0 { "," } else { "" });
+        write_string(dice, name, text);
+        text.push_str(": ");
+        write_json(dice, levels.saturating_sub(1), text);
     }
+    text.push('}');
+}
 
-    /// An object's JSON text.
-    pub fn object(&mut self, levels: usize) -> String {
-        let mut text = String::new();
-        self.write_object(levels, &mut text);
-        text
-    }
-
-    fn write_json(&mut self, levels: usize, text: &mut String) {
-        match self.below(if levels == 0 { 6 } else { 10 }) {
-            0 => text.push_str("null"),
-            1 => text.push_str(self.pick(&["true", "false"])),
-            2 | 3 => text.push_str(&self.number()),
-            4 | 5 => {
-                let string = self.string();
-                self.write_string(&string, text);
-            }
-            6 | 7 => {
-                text.push('[');
-                for item in 0..self.below(4) {
-                    text.push_str(if item > 0 { " ," } else { "" });
-                    self.write_json(levels - 1, text);
-                }
-                text.push(']');
-            }
-            _ => self.write_object(levels, text),
+/// As `serde_json` escapes, or with needless escapes.
+fn write_string(dice: &mut Dice, string: &str, text: &mut String) {
+    if dice.once_in(4) {
+        text.push('"');
+        for unit in string.encode_utf16() {
+            write!(text, "\\u{unit:04X}").expect("a string takes all");
         }
-    }
-
-    fn write_object(&mut self, levels: usize, text: &mut String) {
-        let mut names = Vec::new();
-        for _ in 0..self.below(5) {
-            let name = self.name();
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        text.push_str("{ ");
-        for (place, name) in names.iter().enumerate() {
-            text.push_str(if place > 0 { "," } else { "" });
-            self.write_string(name, text);
-            text.push_str(": ");
-            self.write_json(levels.saturating_sub(1), text);
-        }
-        text.push('}');
-    }
-
-    /// As `serde_json` escapes, or with needless escapes.
-    fn write_string(&mut self, string: &str, text: &mut String) {
-        if self.one_in(4) {
-            text.push('"');
-            for unit in string.encode_utf16() {
-                write!(text, "\\u{unit:04X}").expect("a string takes all");
-            }
-            text.push('"');
-        } else {
-            text.push_str(&serde_json::json!(string).to_string());
-        }
+        text.push('"');
+    } else {
+        text.push_str(&serde_json::json!(string).to_string());
     }
 }

@@ -40,18 +40,13 @@ async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone(datab
          usual cancelled 86400 t 0 f; usual completed 86400 t 2 02:00:00 f; usual discarded 604800 t 0 f"
     );
     // A claim with a deadline keeps its row; a pruner with a lease is at work; for ever is no overflow.
-    database
-        .execute(
-            "UPDATE {schema}.job SET unique_key = id::text, unique_states = 255, unique_until = now() + interval '1 hour'
-             WHERE queue = 'usual' AND finalized_at < now() - interval '25.5 hours'",
-        )
-        .await;
-    database
-        .execute(
-            "INSERT INTO {schema}.maintenance (service, holder, leased_until)
-             VALUES ('pruner', gen_random_uuid(), now() + interval '1 hour')",
-        )
-        .await;
+    let update =
+        "UPDATE {schema}.job SET unique_key = id::text, unique_states = 255, unique_until = now() + interval '1 hour'
+             WHERE queue = 'usual' AND finalized_at < now() - interval '25.5 hours'";
+    database.execute(update).await;
+    let insert = "INSERT INTO {schema}.maintenance (service, holder, leased_until)
+             VALUES ('pruner', gen_random_uuid(), now() + interval '1 hour')";
+    database.execute(insert).await;
     let ever = r#"{"keep_completed": "100000 years", "keep_cancelled": "forever", "keep_discarded": null}"#;
     database.text(&format!("SELECT name FROM {{schema}}.set_queue('short', '{ever}')")).await;
     assert_eq!(

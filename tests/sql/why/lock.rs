@@ -36,9 +36,8 @@ async fn r23_locked_by_a_caller_of_run_again_until_its_transaction_ends(database
     gone(&database, id, ObstacleCode::Locked).await;
 }
 
-#[tokio::test]
-async fn r23_locked_by_several_sessions_until_the_last_of_them_ends() {
-    let database = Database::with_connections(8).await;
+#[support::test(with_connections(8))]
+async fn r23_locked_by_several_sessions_until_the_last_of_them_ends(database: Database) {
     runner(&database, "default", 9).await;
     let id = unique(&database).await;
     let mut one = database.pool().begin().await.unwrap();

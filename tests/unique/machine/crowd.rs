@@ -199,9 +199,8 @@ impl Crowd {
                 unique_yielded = unique_yielded OR {schema}._enters_claim(unique_states, state, 'available')
              WHERE state = 'pending'";
         self.database.execute(release).await;
-        self.database
-            .execute("UPDATE {schema}.job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')")
-            .await;
+        let update = "UPDATE {schema}.job SET scheduled_at = now() WHERE state IN ('scheduled', 'retryable')";
+        self.database.execute(update).await;
         let work = |job: RunningJob<Task>| async move {
             match job.id().as_uuid().as_u128() % 4 {
                 0 if job.attempt() < 3 => Outcome::retry(Duration::ZERO, "once more"),

@@ -241,9 +241,8 @@ async fn a_retry_of_a_dead_letter_has_all_attempts_again(door: Door) {
     let id = door.enqueue(&job).await;
     for round in 0..2 {
         for attempt in 1..=2 {
-            door.database
-                .execute("UPDATE {schema}.job SET state = 'available', scheduled_at = now() WHERE state = 'retryable'")
-                .await;
+            let update = "UPDATE {schema}.job SET state = 'available', scheduled_at = now() WHERE state = 'retryable'";
+            door.database.execute(update).await;
             let fetched = door.fetch("default", "w", 1).await;
             assert_eq!((&fetched[0]["attempt"], &fetched[0]["max_attempts"]), (&json!(attempt), &json!(2)), "{round}");
             let report = json!({ "job_id": id, "error": { "code": "x", "message": "y" } });

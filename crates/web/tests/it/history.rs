@@ -72,14 +72,11 @@ async fn errors_of_a_kind_are_grouped_and_each_group_can_be_retried(database: Da
     assert!(page.contains("no route to #: try #") && page.contains("bad &lt;address&gt;"), "{page}");
     assert!(page.contains("is not registered"), "{page}");
     // Errors of more jobs than a page reads come later, and hide no older one.
-    database
-        .execute(
-            "INSERT INTO {schema}.job (id, kind, queue, state, attempt, finalized_at, errors)
+    let insert = "INSERT INTO {schema}.job (id, kind, queue, state, attempt, finalized_at, errors)
         SELECT {schema}.new_job_id(), 'mail', 'default', 'discarded', 1, now(),
             jsonb_build_array(jsonb_build_object('attempt', 1, 'at', now(), 'error', 'timeout after ' || n || ' s'))
-        FROM generate_series(1, 350) AS n",
-        )
-        .await;
+        FROM generate_series(1, 350) AS n";
+    database.execute(insert).await;
     let page = get(&router, "/kind?kind=mail").await.body;
     for part in ["timeout after # s", ">350</td>", "no route to #: try #", "bad &lt;address&gt;"] {
         assert!(page.contains(part), "{part}: {page}");
@@ -123,13 +120,10 @@ async fn errors_of_redacted_jobs_are_neither_shown_nor_searched(database: Databa
 
 #[test_support::test]
 async fn a_list_of_kinds_says_that_there_are_more(database: Database) {
-    database
-        .execute(
-            "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
+    let call = "SELECT {schema}._add_history(now() - interval '5 minutes', jsonb_agg(
             jsonb_build_object('kind', 'kind ' || n, 'queue', 'default', 'completed', 1)))
-        FROM generate_series(1, 51) AS n",
-        )
-        .await;
+        FROM generate_series(1, 51) AS n";
+    database.execute(call).await;
     let page = get(&uniqueue_web::router(database.client.clone()), "/history").await.body;
     assert!(page.contains("The first 50 are shown. There are more."), "{page}");
 }

@@ -81,9 +81,8 @@ async fn without_a_database_the_process_lives_and_is_not_ready(database: Databas
     assert!(page.body.contains("\nuniqueue_sample_failed 1\n"), "{}", page.body);
 }
 
-#[tokio::test]
-async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database() {
-    let database = Database::with_connections(1).await;
+#[test_support::test(with_connections(1))]
+async fn tabs_and_scrapes_are_answered_by_the_sample_and_not_by_the_database(database: Database) {
     let router = uniqueue_web::router(database.client.clone());
     assert_eq!(get(&router, "/").await.status, StatusCode::OK);
     // From now on a query would wait for the connection.

@@ -75,10 +75,8 @@ fn coded(text: &str) -> String {
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-#[tokio::test]
-async fn no_number_of_a_form_or_a_query_is_a_panic() {
-    let database = Database::new().await;
-    let client = &database.client;
+#[test_support::test]
+async fn no_number_of_a_form_or_a_query_is_a_panic(database: Database, client: &Client) {
     client.define_periodic(PeriodicJob::cron("1", "0 9 * * *", NewJob::new("a", &json!({})))).await.unwrap();
     let router = Web::new(client.clone()).access(|_| Access::all().user("ada")).router();
     for number in NUMBERS {
@@ -97,9 +95,8 @@ async fn no_number_of_a_form_or_a_query_is_a_panic() {
 }
 
 /// The database takes times of 4713 BC to the year 294276, and `infinity`.
-#[tokio::test]
-async fn no_time_of_a_row_is_a_panic() {
-    let database = Database::new().await;
+#[test_support::test]
+async fn no_time_of_a_row_is_a_panic(database: Database) {
     let router = Web::new(database.client.clone()).access(|_| Access::all()).router();
     for time in ["infinity", "-infinity", "294276-12-31", "4713-01-01 BC", "9999-12-31 23:59:59.999999", "10000-01-01"]
     {

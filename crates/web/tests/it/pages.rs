@@ -100,9 +100,8 @@ async fn a_search_that_is_stopped_shows_what_it_found_and_goes_on_from_there(dat
     assert!(!page.contains("was stopped"), "{page}");
 }
 
-#[tokio::test]
-async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_for_a_connection() {
-    let database = Database::with_connections(1).await;
+#[test_support::test(with_connections(1))]
+async fn a_search_is_stopped_two_seconds_after_its_request_also_where_it_waited_for_a_connection(database: Database) {
     let router = uniqueue_web::router(database.client.clone());
     database.client.insert(NewJob::new("a", &json!({ "n": 1 }))).await.unwrap();
     slow_down(&database, "0 s", 60.0).await;

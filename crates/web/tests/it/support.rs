@@ -74,17 +74,10 @@ pub(crate) fn coded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// A transaction that has executed a statement, and stays open.
-pub(crate) async fn open(database: &Database, sql: &str) -> Transaction<'static, Postgres> {
-    let mut open = database.pool().begin().await.unwrap();
-    sqlx::query(database.sql(sql)).execute(&mut *open).await.unwrap();
-    open
-}
-
 /// A transaction in which no other reads jobs. It locks one table: a lock on a second one would wait for a
 /// query of the dashboard that waits for the first.
 pub(crate) async fn lock_jobs(database: &Database) -> Transaction<'static, Postgres> {
-    open(database, "LOCK TABLE {schema}.job").await
+    database.begin("LOCK TABLE {schema}.job").await
 }
 
 /// Makes the jobs that are older than a time slow to read: each takes this many seconds.

@@ -86,12 +86,9 @@ async fn a_waiting_job_whose_text_exceeds_a_gigabyte_is_named() {
     }
     let database = Database::new().await;
     let id = database.client.insert(job("a")).await.unwrap().id();
-    database
-        .execute(
-            "UPDATE {schema}.job SET args = jsonb_build_object('pad', repeat(E'\x01', 190000000)),
-                scheduled_at = now() - interval '1 h'",
-        )
-        .await;
+    let update = "UPDATE {schema}.job SET args = jsonb_build_object('pad', repeat(E'\x01', 190000000)),
+                scheduled_at = now() - interval '1 h'";
+    database.execute(update).await;
     let named = find(&database, Thresholds::new(), "job_unreadable", Severity::Warning, "").await;
     assert!(named.seen.contains(&id.to_string()) && named.seen.contains("may exceed 1 GB"), "{named:?}");
 }

@@ -186,9 +186,8 @@ async fn due_jobs_that_nobody_promotes_and_long_ones_are_told(database: Database
     let running = database.client.insert(job("task")).await.unwrap().id();
     runner(&database, "one", "default", 1).await;
     database.set_state(running, "running").await;
-    database
-        .execute("UPDATE {schema}.job SET attempted_at = now() - interval '3 hours', worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'")
-        .await;
+    let update = "UPDATE {schema}.job SET attempted_at = now() - interval '3 hours', worker = (SELECT id FROM {schema}.runner) WHERE state = 'running'";
+    database.execute(update).await;
     database.pass(Duration::from_secs(300)).await;
     let due = find(&database, Thresholds::new(), "job_overdue", Severity::Warning, "queue default").await;
     assert!(due.seen.starts_with("1 job for up to 4m") && due.seen.contains("has made it available"), "{due:?}");

@@ -153,7 +153,7 @@ async fn change_many_jobs(browser: &Browser, service: &Service, database: &Datab
     click(browser, "tbody input[type=checkbox]").await;
     press(browser, "cancel", "will be cancelled").await;
     // Another transaction has the job, so the plan waits until it is stopped.
-    let other = crate::support::open(database, "SELECT FROM {schema}.job FOR UPDATE").await;
+    let other = database.begin("SELECT FROM {schema}.job FOR UPDATE").await;
     click(browser, "main button.primary").await;
     shows(browser, "Running.").await;
     click(browser, "form[action$='/stop'] button").await;

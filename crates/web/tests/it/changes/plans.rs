@@ -6,7 +6,7 @@ use test_support::prelude::*;
 use uniqueue_web::{Access, Right, Web};
 
 use super::{dashboard, ended, insert, job, post, run};
-use crate::support::{get, open, slow_down};
+use crate::support::{get, slow_down};
 
 #[test_support::test]
 async fn a_plan_changes_the_jobs_that_it_showed_and_no_later_ones(database: Database) {
@@ -122,7 +122,7 @@ async fn a_running_plan_is_stopped(database: Database) {
     let id = insert(client).await;
     let plan = post(&router, "/bulk", "verb=cancel&whole=yes&kind=mail").await.header("location").to_owned();
     // Another transaction has the job, so the plan waits.
-    let other = open(&database, "SELECT FROM {schema}.job FOR UPDATE").await;
+    let other = database.begin("SELECT FROM {schema}.job FOR UPDATE").await;
     post(&router, &format!("{plan}/run"), "").await;
     let page = get(&router, &plan).await;
     assert!(page.body.contains("Running.") && page.body.contains("Stop"), "{}", page.body);
