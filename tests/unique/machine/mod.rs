@@ -6,7 +6,6 @@
 mod contests;
 mod crowd;
 mod model;
-mod modelled;
 mod moves;
 
 use support::prelude::*;

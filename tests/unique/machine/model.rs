@@ -1,9 +1,43 @@
 //! One step at a time against a model: the effect of each transition on each claim.
 
-use super::modelled::Modelled;
 use super::moves::{End, Held, Moves};
 use super::{length, not_running, seed};
 use support::prelude::*;
+
+/// What the rules say about one job.
+#[derive(Clone, Debug)]
+struct Modelled {
+    id: Uuid,
+    queue: String,
+    state: JobState,
+    states: StateSet,
+    yielded: bool,
+    until_start: bool,
+    discard_on_reentry: bool,
+    is_limited: bool,
+    is_expired: bool,
+    attempt: i16,
+    max_attempts: i16,
+    crashes: i16,
+    worker: Option<Uuid>,
+    run: i32,
+    replaced_by: Option<Uuid>,
+}
+
+impl Modelled {
+    /// Whether the row says that it claims. An expired claim does so until an insert meets it.
+    fn is_marked(&self) -> bool {
+        !self.yielded && self.states.contains(self.state)
+    }
+
+    fn holds(&self) -> bool {
+        self.is_marked() && !self.is_expired
+    }
+
+    fn is_final(&self) -> bool {
+        matches!(self.state, JobState::Completed | JobState::Cancelled | JobState::Discarded)
+    }
+}
 
 /// The jobs of one key.
 struct Story<'a> {

@@ -27,38 +27,6 @@ async fn a_second_job_is_refused_while_the_first_is_pending_and_pushed_after_it_
 }
 
 #[test_support::test]
-async fn of_many_equal_pushes_at_once_one_is_taken(server: Server) {
-    let pushes: Vec<_> = (0..16)
-        .map(|number| {
-            let address = server.address;
-            tokio::spawn(async move {
-                let mut client = Raw::connect(address).await;
-                client.read().await;
-                client.send("HELLO {\"v\":2}").await;
-                client.push(sometype(&format!("job-{number:04}"))).await
-            })
-        })
-        .collect();
-    let mut answers = Vec::new();
-    for push in pushes {
-        answers.push(push.await.unwrap());
-    }
-    answers.sort();
-    assert_eq!(answers.pop().unwrap(), "OK");
-    assert!(answers.len() == 15 && answers.iter().all(|answer| answer == NOT_UNIQUE), "{answers:?}");
-}
-
-#[test_support::test]
-async fn type_args_and_queue_make_the_key(server: Server) {
-    let mut client = server.client().await;
-    assert_eq!(client.push(sometype("job-first")).await, "OK");
-    for (name, value) in [("queue", json!("other")), ("args", json!([2, 1])), ("jobtype", json!("another"))] {
-        assert_eq!(client.push(with(sometype("job-second"), name, value)).await, "OK", "{name}");
-    }
-    assert_eq!(client.push(with(sometype("job-second"), "args", json!([1.0, 2]))).await, NOT_UNIQUE);
-}
-
-#[test_support::test]
 async fn the_lock_ends_with_its_time_and_a_late_ack_does_not_free_that_of_another(server: Server) {
     let (mut client, mut other) = (server.worker("w").await, server.worker("v").await);
     client.push(sometype("job-first")).await;
@@ -70,18 +38,6 @@ async fn the_lock_ends_with_its_time_and_a_late_ack_does_not_free_that_of_anothe
     assert_eq!(client.ack("job-first").await, "OK");
     assert_eq!(client.push(sometype("job-third")).await, NOT_UNIQUE);
     assert_eq!(other.fetch("default").await["jid"], "job-second");
-}
-
-#[test_support::test]
-async fn the_time_of_a_scheduled_job_includes_its_delay(server: Server) {
-    let mut client = server.client().await;
-    let at = time::OffsetDateTime::now_utc() + Duration::from_secs(3_600);
-    let at = at.format(&time::format_description::well_known::Rfc3339).unwrap();
-    assert_eq!(client.push(with(sometype("job-first"), "at", at)).await, "OK");
-    let lasts = "SELECT extract(epoch FROM unique_until - now())::bigint FROM {schema}.job";
-    let lasts = server.database.number(lasts).await;
-    assert!((4_190..=4_201).contains(&lasts), "70 minutes: {lasts}");
-    assert_eq!(second(&mut client).await, NOT_UNIQUE);
 }
 
 #[test_support::test]

@@ -1,4 +1,5 @@
-//! The hard edges of the client.
+//! The hard edges of the client. Three more are tests of the rules: of the retry of a finished job whose key is taken, of a stale
+//! result, and of the jobs of a dead runner.
 
 use super::{ReconcileAccount, database_early_in, is_duplicate, reconcile};
 use crate::seeds::{Stage, jobs};
@@ -93,21 +94,6 @@ async fn edge_equal_values_have_one_key_however_they_are_written(database: Datab
     assert!(!is_duplicate(&database, of(large[0]), of(large[1])).await, "large ids keep all their digits");
 }
 
-/// River: bringing a finished job back whose key is taken is a bare 23505.
-#[support::test(self::database_early_in(DAY))]
-async fn edge_a_finished_job_whose_key_is_taken_comes_back_without_its_claim(database: Database) {
-    let insert = || database.client.insert(ReconcileAccount { account_id: 1 });
-    let first = insert().await.unwrap();
-    database.set_state(first.id(), "discarded").await;
-    let second = insert().await.unwrap();
-    assert!(!second.duplicate);
-    assert_eq!(database.client.retry(first.id()).await.unwrap(), [first.id()]);
-    let row = database.client.job(first.id()).await.unwrap().unwrap();
-    assert_eq!((row.state, row.claims), (JobState::Available, false));
-    let key = second.job.unique_key.clone().unwrap();
-    assert_eq!(database.client.holder(&key).await.unwrap().unwrap().id, second.id());
-}
-
 /// The same by a statement of one's own: a bare one meets the index, one that yields does not.
 #[support::test(self::database_early_in(DAY))]
 async fn edge_an_operators_own_statement_brings_a_job_back_when_it_yields_the_claim(database: Database) {
@@ -149,40 +135,6 @@ async fn edge_two_retryable_twins_stop_no_schedule(database: Database) {
     for id in waiting {
         database.until_state(id, JobState::Completed).await;
     }
-}
-
-/// River: a stale worker's completion is applied to the next attempt.
-#[support::test]
-async fn edge_a_stale_completion_is_not_applied_to_the_next_attempt(database: Database) {
-    let mut stage = Stage::of::<ReconcileAccount>(&database).await;
-    let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
-    stage.started().await;
-    // Meanwhile the job is in its second attempt, in the hands of another runner that lives.
-    database.give_to_another("true").await;
-    stage.end(Outcome::complete());
-    database.end().await;
-    let row = database.client.job(first.id()).await.unwrap().unwrap();
-    assert_eq!((row.state, row.attempt, row.claims), (JobState::Running, 2, true));
-}
-
-/// River: a dead worker's job is rescued after an hour. Here it is back when the lease ran out,
-/// with its claim.
-#[support::test(self::database_early_in(DAY))]
-async fn edge_a_dead_workers_job_is_back_within_its_lease(database: Database) {
-    let first = database.client.insert(ReconcileAccount { account_id: 1 }).await.unwrap();
-    database.set_state(first.id(), "running").await;
-    database.execute("UPDATE {schema}.job SET attempt = 1").await;
-    let mut tx = database.pool().begin().await.unwrap();
-    assert!(database.client.insert(ReconcileAccount { account_id: 1 }).tx(&mut tx).await.unwrap().duplicate);
-    tx.commit().await.unwrap();
-    let lease = Duration::from_secs(1);
-    let work = |_: RunningJob<ReconcileAccount>| async {};
-    database.start(quick(&database.client).lease(lease).worker(work)).await;
-    let row = database.until_state(first.id(), JobState::Completed).await;
-    // The first crash uses up no attempt.
-    assert_eq!((row.attempt, row.crashes), (1, 1));
-    assert!(row.errors[0].error.contains("rescued"), "{:?}", row.errors);
-    assert!(row.claims);
 }
 
 /// River: the leader discards jobs of kinds that it does not know. Here they are promoted and
