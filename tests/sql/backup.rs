@@ -1,16 +1,10 @@
 //! Jobs that move: a dump and its restore into another database, as docs/operate/operations.md says, and the statements of
 //! examples/moving that bring jobs from other queues.
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
-
-use sqlx::AssertSqlSafe;
-use uniqueue::testing::{self, Database};
-use uniqueue::{Client, Job, JobState, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::Admin;
-
-use support::{eventually, job, tools};
+use support::prelude::*;
+use support::tools;
+use uniqueue::testing;
+use uniqueue::testing::Database;
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]

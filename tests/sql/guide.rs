@@ -1,12 +1,7 @@
 //! docs/operate/operations.md and deploy/alerts.sql: each of their commands is run. Maintenance is in `maintenance`.
 
-use std::time::Duration;
-
-use sqlx::{AssertSqlSafe, PgPool};
+use support::prelude::*;
 use uniqueue::testing;
-use uniqueue::{Job, Runner, RunningJob};
-
-use support::{eventually, job};
 
 const GUIDE: &str = include_str!("../../docs/operate/operations.md");
 const ALERTS: &str = include_str!("../../deploy/alerts.sql");

@@ -1,12 +1,9 @@
 //! Text from outside stays text: in names of schemas, queues and kinds, in keys, in filters, and in what views answer.
 //! A database whose encoding is not UTF8 can have no queue, and says so at once.
 
-use serde_json::json;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
-use uniqueue::{Client, JobFilter, JobState, NewJob, SchemaName, UniqueKey};
-use uniqueue_admin::{Admin, Severity};
-
-use support::{Database, url};
+use support::prelude::*;
+use support::url;
+use uniqueue_admin::Severity;
 
 /// What would do something if anything ever spliced it into a statement, a pattern or a format.
 const HOSTILE: [&str; 12] = [

@@ -1,11 +1,6 @@
 //! Look-ups: in the caller's transaction, and with a time limit.
 
-use std::time::Duration;
-
-use uniqueue::{Client, Error, JobFilter, JobId, UniqueKey};
-use uniqueue_admin::Admin;
-
-use support::{Database, job};
+use support::prelude::*;
 
 /// Makes each look-up with these settings, and collects its name and its error.
 macro_rules! look_ups {

@@ -1,14 +1,8 @@
 //! The lists for operators: runners, stuck jobs, retentions, and the log of changes.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{
-    Client, Job, JobFilter, JobState, Keep, PeriodicJob, QueueChanges, Retention, Runner, RunningJob, UniqueKey,
-};
-use uniqueue_admin::{Admin, ObstacleCode};
-
-use support::{Database, WAIT, job};
+use support::prelude::*;
+use uniqueue::Keep;
+use uniqueue_admin::ObstacleCode;
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, Job)]
 #[job(kind = "task")]
@@ -16,36 +10,26 @@ struct Task {}
 
 #[support::test]
 async fn a_runner_is_listed_with_its_queues_its_slots_and_its_heartbeat(database: Database, client: &Client) {
-    let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
-    let runner = Runner::new(client.clone())
-        .name("one")
-        .queue("default", 3)
-        .queue("mail", 2)
-        .retention(Retention::default().completed(Duration::from_secs(60)))
-        .worker(move |job: RunningJob<Task>| {
-            let started = started.clone();
-            async move {
-                let _ = started.send(());
-                job.stopped().await;
-            }
-        })
-        .start()
-        .await
-        .unwrap();
+    static STARTED: Notify = Notify::const_new();
+    let work = async |job: RunningJob<Task>| {
+        STARTED.notify_one();
+        job.stopped().await;
+    };
+    let runner = database.runner().name("one").queue("default", 3).queue("mail", 2);
+    database.start(runner.retention(Retention::default().completed(MINUTE)).worker(work)).await;
     client.insert(Task {}).await.unwrap();
-    tokio::time::timeout(WAIT, starts.recv()).await.unwrap().unwrap();
+    timeout(WAIT, STARTED.notified()).await.unwrap();
     let [one] = Admin::new(client).runners().await.unwrap().try_into().unwrap();
     assert_eq!((one.name.as_str(), one.is_alive), ("one", true));
     assert!(one.heartbeat_age.is_some() && one.lease_left.is_some());
     assert_eq!(one.kinds.unwrap()[0].as_str(), "task");
     let queues: Vec<_> = one.queues.iter().map(|queue| (queue.queue.as_str(), queue.slots, queue.running)).collect();
     assert_eq!(queues, [("default", Some(3), 1), ("mail", Some(2), 0)]);
-    assert_eq!(one.keep_completed, Some(Keep::For(Duration::from_secs(60))));
+    assert_eq!(one.keep_completed, Some(Keep::For(MINUTE)));
     database.execute("UPDATE {schema}.runner SET leased_until = '-infinity', heartbeat_at = '-infinity'").await;
     let [dead] = Admin::new(client).runners().await.unwrap().try_into().unwrap();
     assert!(!dead.is_alive && dead.lease_left.is_none());
     client.cancel(JobFilter::all()).await.unwrap();
-    runner.stop().await.unwrap();
 }
 
 #[support::test]
@@ -180,13 +164,7 @@ async fn logged_changes_are_deleted_after_ninety_days(database: Database, client
     let update = "UPDATE {schema}.change_log SET at = now() - interval '91 days'
              WHERE id = (SELECT min(id::text)::uuid FROM {schema}.change_log)";
     database.execute(update).await;
-    let runner = Runner::new(client.clone())
-        .queue("default", 1)
-        .prune_interval(Duration::from_millis(10))
-        .worker(|_: RunningJob<Task>| async {})
-        .start()
-        .await
-        .unwrap();
+    let runner = database.runner().queue("default", 1).prune_interval(Duration::from_millis(10));
+    database.start(runner.worker(|_: RunningJob<Task>| async {})).await;
     database.until("SELECT count(*) FROM {schema}.change_log", 1).await;
-    runner.stop().await.unwrap();
 }

@@ -1,20 +1,10 @@
 //! Queues: pauses, limits over all runners, and the list of queues.
 
 use std::future::IntoFuture;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use serde_json::json;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
-use uniqueue::{
-    Client, JobCount, JobState, Keep, QueueChanges, QueueSettings, Retention, RetryPolicy, Runner, RunnerHandle,
-    RunningJob, SchemaName,
-};
-use uniqueue_admin::{Admin, ObstacleCode};
-
-use support::{Database, Task, WAIT, eventually, job};
+use support::prelude::*;
+use uniqueue::{Keep, QueueSettings};
+use uniqueue_admin::ObstacleCode;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -162,13 +152,12 @@ async fn cancelled_and_rescued_jobs_free_their_places(database: Database, client
         }
     };
     let runner = Runner::new(client.clone()).queue("default", 5).retry_policy(RetryPolicy::fixed(HOUR)).worker(work);
-    let runner = runner.stop_timeout(Duration::ZERO).lease(Duration::from_secs(1)).start().await.unwrap();
+    database.start(runner.stop_timeout(Duration::ZERO).lease(SECOND)).await;
     assert_eq!(next(&mut started).await, 1, "the rescuer freed the place");
     assert_eq!(client.job(dead).await.unwrap().unwrap().state, JobState::Discarded);
     client.cancel(first).await.unwrap();
     assert_eq!(next(&mut started).await, 2);
     assert!(started.is_empty());
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

@@ -3,11 +3,7 @@
 mod operators;
 mod workers;
 
-use sqlx::PgPool;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use uniqueue::{Client, SchemaName};
-
-use support::{Database, WAIT};
+use support::prelude::*;
 
 const GRANTS: &str = include_str!("../../deploy/roles.sql");
 

@@ -1,11 +1,10 @@
 //! The schema: what the migrations make, under any name, any number of times.
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use sqlx::Executor;
+use support::prelude::*;
+use support::{Trace, pool};
 use tracing::Instrument;
-use uniqueue::{Client, Error, JobState, RunningJob, SCHEMA_VERSION, SchemaName};
-
-use support::{Database, Task, Trace, job, pool, quick};
+use uniqueue::SCHEMA_VERSION;
 
 /// Set to write the golden file anew: `GOLDEN=overwrite cargo test --test sql schema`.
 const OVERWRITE: &str = "GOLDEN";
@@ -267,7 +266,7 @@ async fn a_migration_with_nothing_to_do_waits_for_no_lock(database: Database) {
     ] {
         sqlx::query(database.sql(lock)).execute(&mut *tx).await.unwrap();
     }
-    let migrated = tokio::time::timeout(std::time::Duration::from_secs(5), database.client.migrate()).await;
+    let migrated = timeout(std::time::Duration::from_secs(5), database.client.migrate()).await;
     assert!(migrated.expect("no wait").unwrap().is_empty());
     tx.rollback().await.unwrap();
 }

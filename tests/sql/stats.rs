@@ -1,14 +1,6 @@
 //! Statistics of queues.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use sqlx::Row;
-use time::OffsetDateTime;
-use uniqueue::{Client, Job, JobCount, JobState, OnReentry, RetryPolicy, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::Admin;
-
-use support::{Database, eventually, job};
+use support::prelude::*;
 
 #[derive(Debug, Deserialize, Job, Serialize)]
 #[job(kind = "task")]

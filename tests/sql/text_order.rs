@@ -4,9 +4,7 @@
 //! defaults, and of functions of SQL. A statement of the client becomes such a function here. Bodies of PL/pgSQL are not
 //! stored as trees: `UNIQUEUE_ICU_LOCALE=en-US cargo test` runs them where another order of text shows.
 
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
-
-use support::Database;
+use support::prelude::*;
 
 /// The comparisons by the database's collation, whose OID is 100: of operators and functions whose answer depends on one, and
 /// of plain values that are sorted.

@@ -1,7 +1,6 @@
 //! The cost of inserting a job, by each statement.
 
-use sqlx::Connection;
-use uniqueue::Client;
+use support::prelude::*;
 
 use super::{BATCH, Quiet, cost_of};
 

@@ -7,15 +7,9 @@ mod inserts;
 mod pages;
 mod works;
 
-use std::time::Instant;
-
-use serde::{Deserialize, Serialize};
-use sqlx::postgres::PgPoolOptions;
-use sqlx::{Connection, PgConnection, Row};
+use support::prelude::*;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
-use uniqueue::{Client, Job, NewJob, UniquePolicy, embedded};
-
-use support::{WAIT, counting_statements};
+use uniqueue::embedded;
 
 static CLUSTER: OnceCell<embedded::Postgres> = OnceCell::const_new();
 static TURN: Mutex<()> = Mutex::const_new(());

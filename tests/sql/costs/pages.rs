@@ -1,13 +1,11 @@
 //! The pages that the statements of a runner read.
 
-use serde_json::Value;
 use sqlx::pool::PoolConnection;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
-use uuid::Uuid;
+use support::prelude::*;
+use support::wanted;
 
 use super::BATCH;
-use support::{Database, wanted};
 
 /// Pages that a statement looks at for each of a batch of jobs.
 async fn pages(database: &Database, connection: &mut PgConnection, name: &str, arguments: &str) -> f64 {

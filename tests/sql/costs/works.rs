@@ -1,15 +1,8 @@
 //! The cost of running a job.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-use sqlx::postgres::PgPoolOptions;
-use tokio::sync::Notify;
-use uniqueue::{Client, Retention, Runner, RunningJob};
+use support::prelude::*;
 
 use super::{BATCH, Quiet, Reading, Task, cost_of, url};
-use support::{WAIT, statements_of};
 
 const JOBS: i64 = 5 * BATCH;
 
@@ -35,7 +28,7 @@ async fn work(retention: Retention) -> [usize; 2] {
     let (_, sent) = statements_of(async {
         let runner = Runner::new(Client::new(pool.clone())).queue("default", BATCH as usize).worker(work);
         let runner = runner.lease(3 * WAIT).retention(retention).start().await.unwrap();
-        tokio::time::timeout(WAIT, enough.notified()).await.expect("the jobs to run");
+        timeout(WAIT, enough.notified()).await.expect("the jobs to run");
         runner.stop().await.unwrap();
     })
     .await;

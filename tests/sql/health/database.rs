@@ -1,10 +1,9 @@
 //! Dead rows, vacuum, indexes, retention.
 
-use uniqueue::{Client, Error, QueueChanges};
+use support::prelude::*;
 use uniqueue_admin::{Severity, Thresholds};
 
 use super::{at_once, find, gone, paste, seek};
-use support::{Database, job};
 
 /// A table with far more dead rows than live ones. In one transaction, whose counts come at once.
 async fn bury(database: &Database, rows: u32) {

@@ -1,10 +1,10 @@
 //! The schema against what the migrations make.
 
-use uniqueue_admin::Severity::{self, Critical, Notice, Warning};
-use uniqueue_admin::{Admin, Thresholds};
+use support::prelude::*;
+use uniqueue_admin::Severity::{Critical, Notice, Warning};
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{diagnose, find, gone, paste};
-use support::Database;
 
 /// The change; the code of the finding; its subject; a part of its text.
 const DRIFTS: &[(&str, &str, Severity, &str, &str)] = &[

@@ -1,17 +1,12 @@
 //! Poolers, the guide, and no finding in a healthy database.
 
-use std::collections::BTreeSet;
-
-use uniqueue::{Client, NewJob, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::{Admin, Severity};
-
 use support::bouncer;
-use support::{Database, Task, WAIT, job};
+use support::prelude::*;
+use uniqueue_admin::Severity;
 
 #[support::test]
 async fn nothing_is_found_in_a_healthy_busy_database(database: Database) {
-    let runner = Runner::new(database.client.clone()).queue("default", 20).queue("limited", 5);
-    let runner = runner.worker(|_: RunningJob<Task>| async {}).start().await.unwrap();
+    database.start(database.runner().queue("default", 20).queue("limited", 5).worker(at_once)).await;
     database.client.queue("limited").limit(Some(3)).await.unwrap();
     for round in 0..20_u32 {
         let jobs = (0..100).map(|n| {
@@ -26,7 +21,6 @@ async fn nothing_is_found_in_a_healthy_busy_database(database: Database) {
         let said = diagnosis.to_string();
         assert!(said.starts_with("ok: nothing found; ") && said.ends_with(" checks"), "{said}");
     }
-    runner.stop().await.unwrap();
 }
 
 #[support::test]

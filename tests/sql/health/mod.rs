@@ -7,12 +7,8 @@ mod periodic;
 mod sessions;
 mod work;
 
-use std::time::Duration;
-
-use sqlx::AssertSqlSafe;
-use uniqueue_admin::{Admin, Diagnosis, Finding, Severity, Thresholds};
-
-use support::{Database, eventually};
+use support::prelude::*;
+use uniqueue_admin::{Diagnosis, Finding, Severity, Thresholds};
 
 const GUIDE: &str = include_str!("../../../docs/operate/doctor.md");
 

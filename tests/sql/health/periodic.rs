@@ -1,10 +1,9 @@
 //! Periodic jobs of code: defined differently by two services, or by none.
 
-use uniqueue::{PeriodicJob, Runner, RunnerHandle, RunningJob};
-use uniqueue_admin::{Admin, Severity, Thresholds};
+use support::prelude::*;
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{diagnose, find, gone, paste};
-use support::{Database, job};
 
 #[derive(Debug, serde::Deserialize, uniqueue::Job, serde::Serialize)]
 #[job(kind = "task")]

@@ -1,16 +1,9 @@
 //! Open transactions and old snapshots: of sessions, prepared transactions, slots and standbys.
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
-
-use sqlx::{Connection, PgConnection};
-use uniqueue::embedded::{Durability, Postgres};
-use uniqueue::{Client, UniqueKey};
-use uniqueue_admin::{Admin, Severity, Thresholds};
+use support::prelude::*;
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{NEVER, at_once, diagnose, find, gone, paste, seek};
-use support::{Database, WAIT, job};
 
 async fn connect(database: &Database, name: &str) -> PgConnection {
     let url = format!("{}&application_name={name}", database.url);

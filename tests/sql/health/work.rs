@@ -3,7 +3,7 @@
 mod runners;
 mod waiting;
 
-use support::Database;
+use support::prelude::*;
 
 #[derive(Debug, serde::Deserialize, serde::Serialize, uniqueue::Job)]
 #[job(kind = "task")]

@@ -1,13 +1,8 @@
 //! Roles that operate and look.
 
-use std::time::Duration;
-
-use sqlx::PgPool;
-use uniqueue::{JobFilter, JobState, OnConflict, PeriodicJob, QueueChanges, UniqueKey};
-use uniqueue_admin::Admin;
+use support::prelude::*;
 
 use super::{CHANGES, Task, client, is_refused, role};
-use support::{Database, job};
 
 #[support::test]
 async fn an_operator_can_look_change_jobs_and_set_queues_and_cannot_insert(database: Database) {

@@ -1,12 +1,8 @@
 //! Roles that insert or work jobs.
 
-use std::time::Duration;
-
-use uniqueue::{JobState, NewJob, OnConflict, QueueChanges, Retention, Runner, RunningJob, UniqueKey, UniqueScope};
-use uniqueue_admin::Admin;
+use support::prelude::*;
 
 use super::{CHANGES, Task, client, is_refused, role};
-use support::{Database, eventually, job};
 
 #[support::test]
 async fn an_inserter_can_insert_in_every_way_and_nothing_else(database: Database) {

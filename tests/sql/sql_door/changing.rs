@@ -62,7 +62,7 @@ async fn runners_are_woken_and_told_as_by_the_client(database: Database) {
     let id = database.client.insert(job("a").pending()).queue("q").await.unwrap().id();
     let mut heard = async |call: String| {
         database.execute(&format!("SELECT * FROM {{schema}}.{call}")).await;
-        let told = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        let told = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
         (told.channel().rsplit('.').next().unwrap().to_owned(), told.payload().to_owned())
     };
     let woken = ("job".to_owned(), "q".to_owned());
@@ -98,7 +98,7 @@ async fn nobody_is_notified_where_the_queue_of_notifications_is_full(database: D
     database.execute(&format!("SELECT * FROM {{schema}}.cancel_jobs(ARRAY['{id}'::uuid])")).await;
     database.execute(&format!("SELECT * FROM {{schema}}.retry_jobs(ARRAY['{id}'::uuid])")).await;
     database.execute("SELECT pg_notify('{schema}.job', 'the end')").await;
-    let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    let heard = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(heard.payload(), "the end");
 }
 

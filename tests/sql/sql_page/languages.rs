@@ -2,14 +2,11 @@
 //!
 //! A program whose language or driver is not to be had is left out, and the test says so.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use serde_json::json;
-use support::WAIT;
 use support::clients::installed;
+use support::prelude::*;
 use uniqueue::testing::Database;
-use uniqueue::{JobState, NewJob};
 
 use super::blocks;
 

@@ -1,13 +1,11 @@
 //! The twenty questions, each asked of a database in which there is something to answer.
 
-use std::time::{Duration, Instant};
-
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use uniqueue::testing::{self, Database};
+use sqlx::ConnectOptions;
+use support::prelude::*;
+use uniqueue::testing;
+use uniqueue::testing::Database;
 
 use super::blocks;
-use support::{WAIT, eventually};
 
 /// What the answer to each question must hold, as rows of text.
 const ANSWERS: [(usize, &[&str]); 20] = [

@@ -1,8 +1,6 @@
 //! No view reads the whole job table, with any statistics of the planner.
 
-use sqlx::Row;
-
-use support::Database;
+use support::prelude::*;
 
 const JOBS: i64 = 5_000;
 

@@ -1,11 +1,10 @@
 //! `retention` and `table_health`.
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection};
+use sqlx::ConnectOptions;
+use support::prelude::*;
 use uniqueue::testing;
 
 use super::insert;
-use support::{Database, eventually, job};
 
 #[support::test]
 async fn retention_says_how_long_jobs_are_kept_and_how_many_should_be_gone(database: Database) {

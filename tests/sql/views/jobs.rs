@@ -1,11 +1,8 @@
 //! `unique_claim`, `running_job`, `queue_status`, `failing_kind`.
 
-use std::time::Duration;
-
-use uniqueue::{Client, UniqueKey, UniqueScope};
+use support::prelude::*;
 
 use super::{insert, runner, start};
-use support::{Database, job};
 
 #[support::test]
 async fn unique_claim_lists_the_keys_that_are_claimed_now_and_says_when_they_free(database: Database, client: &Client) {

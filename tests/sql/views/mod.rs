@@ -6,9 +6,7 @@ mod jobs;
 mod stuck;
 mod waiting;
 
-use uniqueue::JobId;
-
-use support::{Database, job};
+use support::prelude::*;
 
 /// Enters a runner that works these queues, alive for an hour, and answers with its id.
 async fn runner(database: &Database, name: &str, queues: &str) -> String {

@@ -1,9 +1,8 @@
 //! `stuck_job`: every reason. Jobs that make progress are not listed.
 
-use std::time::Duration;
+use support::prelude::*;
 
 use super::{insert, runner, start};
-use support::{Database, job};
 
 /// Each stuck job: its kind of trouble and its queue.
 async fn reasons(database: &Database) -> String {

@@ -1,11 +1,8 @@
 //! `waiting_insert`: the waiting session, the blocking session, and the key where it is visible.
 
-use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::ConnectOptions;
+use support::prelude::*;
 use tokio::task::JoinHandle;
-use uniqueue::{OnConflict, UniqueKey};
-
-use support::{Database, eventually, job};
 
 async fn connection(database: &Database, name: &str) -> PgConnection {
     let options: PgConnectOptions = database.url.parse().unwrap();

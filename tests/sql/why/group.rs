@@ -1,13 +1,9 @@
 //! What holds up a group.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{JobId, QueueChanges, Rate};
+use support::prelude::*;
 use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
-use support::{Database, job};
 
 /// A job of the group `g`.
 async fn grouped(database: &Database) -> JobId {

@@ -1,12 +1,9 @@
 //! What a lock on the job's row holds up, and for whom it can be seen.
 
-use serde_json::json;
-use uniqueue::embedded::Postgres;
-use uniqueue::{JobId, OnConflict, UniqueKey};
+use support::prelude::*;
 use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, runner};
-use support::{Database, job};
 
 async fn pid(connection: &mut sqlx::PgConnection) -> i32 {
     sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await.unwrap()

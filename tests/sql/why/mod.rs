@@ -7,10 +7,8 @@ mod place;
 mod queue;
 mod state;
 
-use uniqueue::{Client, JobId, NewJob};
-use uniqueue_admin::{Admin, Obstacle, ObstacleCode};
-
-use support::{Database, job};
+use support::prelude::*;
+use uniqueue_admin::{Obstacle, ObstacleCode};
 
 /// A runner that lives for an hour, works these queues with that many slots each, and knows the kind `a`.
 async fn runner(database: &Database, queues: &str, slots: u32) -> String {

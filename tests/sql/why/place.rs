@@ -1,13 +1,9 @@
 //! What holds up one job: its place, its crashes, busy runners.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::NewJob;
+use support::prelude::*;
 use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, runner, start};
-use support::{Database, job};
 
 #[support::test]
 async fn r23_all_slots_are_busy(database: Database) {

@@ -1,13 +1,9 @@
 //! What holds up a whole queue.
 
-use std::time::Duration;
-
-use serde_json::json;
-use uniqueue::{QueueChanges, Rate};
-use uniqueue_admin::{Admin, ObstacleCode};
+use support::prelude::*;
+use uniqueue_admin::ObstacleCode;
 
 use super::{first, gone, insert, remedy, runner, start};
-use support::{Database, eventually};
 
 #[support::test]
 async fn r23_paused(database: Database) {

@@ -1,12 +1,9 @@
 //! What a job's own state says.
 
-use std::time::Duration;
-
-use uniqueue::{Client, JobState};
+use support::prelude::*;
 use uniqueue_admin::ObstacleCode;
 
 use super::{codes, first, gone, insert, put, remedy, runner, start};
-use support::{Database, job};
 
 #[support::test]
 async fn r23_pending_until_it_is_released(database: Database) {

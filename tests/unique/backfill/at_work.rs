@@ -135,7 +135,7 @@ async fn more_contested_jobs_than_a_statement_reads_are_all_tried_again(database
     });
     let (report, ()) = tokio::join!(backfill.into_future(), async {
         let mut parts = Vec::new();
-        while let Some(progress) = tokio::time::timeout(WAIT, told.recv()).await.unwrap() {
+        while let Some(progress) = timeout(WAIT, told.recv()).await.unwrap() {
             parts.push(progress.part);
             if progress.scanned == 2_100 && holds.is_some() {
                 holds.take().unwrap().rollback().await.unwrap();

@@ -184,7 +184,7 @@ async fn r12_batches_that_mix_run_again_with_a_change_of_one_key_do_not_deadlock
         database.until_inserts_wait(2).await;
         open.commit().await.unwrap();
         for batch in batches {
-            tokio::time::timeout(WAIT, batch).await.unwrap().unwrap().unwrap();
+            timeout(WAIT, batch).await.unwrap().unwrap().unwrap();
         }
     }
 }
@@ -204,17 +204,17 @@ async fn r12_a_covered_holder_wakes_runners_at_the_commit(database: Database, cl
         let mut tx = database.pool().begin().await.unwrap();
         client.insert(covering(on_conflict)).tx(&mut tx).await.unwrap();
         tx.commit().await.unwrap();
-        let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        let heard = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
         assert_eq!(heard.payload(), "default");
         assert_eq!(database.number(&one).await, 1);
-        let heard = tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+        let heard = timeout(WAIT, listener.recv()).await.unwrap().unwrap();
         assert_eq!(heard.payload(), "default");
     }
     // A duplicate that only looks locks nothing, so it wakes no runner.
     client.insert(covering(OnConflict::Ignore)).await.unwrap();
     client.insert(job("a")).await.unwrap();
-    tokio::time::timeout(WAIT, listener.recv()).await.unwrap().unwrap();
-    assert!(tokio::time::timeout(Duration::from_millis(50), listener.recv()).await.is_err());
+    timeout(WAIT, listener.recv()).await.unwrap().unwrap();
+    assert!(timeout(Duration::from_millis(50), listener.recv()).await.is_err());
 }
 
 #[support::test]

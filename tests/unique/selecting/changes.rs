@@ -34,7 +34,7 @@ async fn a_change_by_filter_goes_in_batches_that_no_locked_job_holds_up(database
     assert_eq!(free, 2500);
     others.rollback().await.unwrap();
     open.commit().await.unwrap();
-    let (changed, sizes) = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    let (changed, sizes) = timeout(WAIT, changing).await.unwrap().unwrap();
     let mut changed = changed.unwrap();
     changed.sort_unstable();
     assert_eq!((changed, sizes), (ids, vec![1000, 998, 500, 1, 1]));
@@ -56,7 +56,7 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
     let changing = deleting(3);
     database.until(left, 8).await;
     open.commit().await.unwrap();
-    let mut deleted = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    let mut deleted = timeout(WAIT, changing).await.unwrap().unwrap();
     deleted.sort_unstable();
     assert_eq!(deleted, ids[..3]);
 
@@ -67,7 +67,7 @@ async fn a_change_by_filter_comes_back_for_what_was_locked_and_keeps_to_its_limi
     let delete = database.sql("DELETE FROM {schema}.job WHERE id = $1");
     sqlx::query(delete).bind(ids[4].as_uuid()).execute(&mut *open).await.unwrap();
     open.commit().await.unwrap();
-    let deleted = tokio::time::timeout(WAIT, changing).await.unwrap().unwrap();
+    let deleted = timeout(WAIT, changing).await.unwrap().unwrap();
     assert_eq!(deleted, [ids[3], ids[5]]);
     assert_eq!(database.number(left).await, 4);
 }
@@ -133,7 +133,7 @@ async fn a_job_that_left_the_filters_states_meanwhile_is_left_alone(database: Da
         // A release changes no retryable jobs, so it does not wait.
         eventually!(n == 4 || database.number(waiting).await > 0, "the change does not wait");
         open.commit().await.unwrap();
-        assert_eq!(tokio::time::timeout(WAIT, changing).await.unwrap().unwrap().unwrap(), []);
+        assert_eq!(timeout(WAIT, changing).await.unwrap().unwrap().unwrap(), []);
         let row = database.client.job(id).await.unwrap().unwrap();
         assert_eq!((row.state, row.priority), (JobState::Running, 0));
         database.execute(&format!("UPDATE {{schema}}.job SET state = 'retryable' WHERE id <= '{id}'")).await;
@@ -153,7 +153,7 @@ async fn a_job_that_came_back_is_not_deleted_as_one_that_was_final_long_ago(data
     let deleting = tokio::spawn(async move { client.delete(JobFilter::new().finalized_before(week_ago)).await });
     database.until("SELECT count(*) FROM {schema}.job", 1).await;
     open.commit().await.unwrap();
-    assert_eq!(tokio::time::timeout(WAIT, deleting).await.unwrap().unwrap().unwrap(), [other]);
+    assert_eq!(timeout(WAIT, deleting).await.unwrap().unwrap().unwrap(), [other]);
     assert_eq!(database.client.job(old).await.unwrap().unwrap().state, JobState::Available);
 }
 

@@ -7,12 +7,9 @@ mod pipeline;
 mod resuming;
 mod saga;
 
-use std::time::Duration;
-
-use uniqueue::testing::{self, Drained};
-use uniqueue::{JobId, Outcome, Runner};
-
-use support::Database;
+use support::prelude::*;
+use uniqueue::testing;
+use uniqueue::testing::Drained;
 
 #[test]
 fn the_recipes_on_the_page_are_those_that_are_tested() {

@@ -1,9 +1,6 @@
 //! The files of `deploy/` and docker-compose.yml: they can be read, and name what there is.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
+use test_support::prelude::*;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use crate::support::{directory, run};

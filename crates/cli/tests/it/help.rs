@@ -1,6 +1,6 @@
 //! Help, completions and manual pages: of every command that there is.
 
-use std::fs;
+use test_support::prelude::*;
 
 use crate::support::{directory, run, uniqueue};
 

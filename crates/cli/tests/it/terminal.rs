@@ -1,7 +1,8 @@
 //! Colour, widths and readers that go away.
 
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+
+use test_support::prelude::*;
 
 use crate::support::{Migrated, has_terminal, uniqueue};
 

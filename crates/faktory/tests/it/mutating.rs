@@ -1,6 +1,6 @@
 //! `MUTATE`: which jobs, and what becomes of them.
 
-use serde_json::json;
+use test_support::prelude::*;
 
 use crate::support::{Raw, Server, job, with};
 

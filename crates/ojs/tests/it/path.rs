@@ -1,6 +1,6 @@
 //! The paths that the suites use in a body: `$.a.b`, `[0]`, `[*]` and `[?(@.id=='x')]`.
 
-use serde_json::Value;
+use test_support::prelude::*;
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use sqlx::{Postgres, Transaction};
-use test_support::Database;
+use test_support::prelude::*;
 use tower::ServiceExt;
 
 /// An answer.

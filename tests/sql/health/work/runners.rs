@@ -1,13 +1,10 @@
 //! Runners, and jobs that they cannot work.
 
-use std::time::Duration;
-
-use uniqueue::{Runner, RunningJob};
+use support::prelude::*;
 use uniqueue_admin::{Severity, Thresholds};
 
 use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
-use support::{Database, job, soak};
 
 #[support::test]
 async fn a_runner_that_misses_heartbeats_is_late_and_then_dead(database: Database) {

@@ -1,13 +1,10 @@
 //! Jobs that wait, claims and maintenance.
 
-use std::time::Duration;
-
-use uniqueue::{JobFilter, JobState, PeriodicJob, QueueChanges, Runner, RunningJob, UniqueKey};
-use uniqueue_admin::{Admin, Severity, Thresholds};
+use support::prelude::*;
+use uniqueue_admin::{Severity, Thresholds};
 
 use super::{Task, runner};
 use crate::health::{find, gone, paste, seek};
-use support::{Database, job};
 
 #[support::test]
 async fn jobs_that_wait_are_told_by_why_they_wait(database: Database) {

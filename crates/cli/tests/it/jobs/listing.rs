@@ -1,6 +1,6 @@
 //! `job list`.
 
-use serde_json::json;
+use test_support::prelude::*;
 
 use crate::support::Migrated;
 

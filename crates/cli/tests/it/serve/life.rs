@@ -1,8 +1,8 @@
 //! The log, the start and the end.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::time::Duration;
+
+use test_support::prelude::*;
 
 use super::{Server, WAIT, basic, file, hashed, refusal};
 use crate::support::{Foreground, database, directory, migrated, uniqueue};

@@ -1,8 +1,8 @@
 //! Limits of clients, of their requests and of memory.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::time::Duration;
+
+use test_support::prelude::*;
 
 use super::{Server, basic, file, hashed};
 use crate::support::{Foreground, directory, migrated, uniqueue};

@@ -1,12 +1,12 @@
 //! Long-lived processes: a job in, an answer out.
 
 use std::fs::File;
-use std::process::{Command, Stdio};
+
+use test_support::prelude::*;
+use test_support::tools::lacks;
 
 use super::Site;
 use crate::support::{directory, texts};
-use test_support::eventually;
-use test_support::tools::lacks;
 
 /// A shell script that does this for each job, and can answer with an output.
 fn script(each: &str) -> String {
