@@ -1,12 +1,8 @@
 //! Queues: pauses, limits over all runners, and the list of queues.
 
-use std::future::IntoFuture;
-
 use support::prelude::*;
 use uniqueue::{Keep, QueueSettings};
 use uniqueue_admin::ObstacleCode;
-
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// The state that the workers of a test share: the started jobs, and the permission to end.
 #[derive(Clone)]
@@ -38,10 +34,6 @@ impl Gate {
         let runner = runner.poll_interval(HOUR).stop_timeout(Duration::ZERO).worker(work);
         runner.start().await.unwrap()
     }
-}
-
-async fn next(started: &mut mpsc::UnboundedReceiver<u32>) -> u32 {
-    timeout(WAIT, started.recv()).await.expect("a job starts").unwrap()
 }
 
 async fn until_idle(database: &Database, runners: i64) {
