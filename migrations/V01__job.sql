@@ -70,13 +70,24 @@ CREATE FUNCTION _with_error(
             ELSE jsonb_path_query_array(errors, '$[last - 48 to last]')
         END
         || (jsonb_build_object('attempt', attempt, 'at', at, 'error', left(error, 16500)) || coalesce(details, '{}'));
-COMMENT ON FUNCTION _with_error IS
-    'The errors of a job with one error added. details: the members code, type, retryable and details of the error; each is optional. Null: the error has none. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
+COMMENT ON FUNCTION _with_error IS 'The errors of a job with one error added. details: the members code, type, retryable and details of the error; each is optional. Null: the error has none. The newest 50 errors are kept. An error text is cut after 16,500 characters.';
 
 CREATE FUNCTION _has_expired(expires_at timestamptz, state job_state, at timestamptz) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (expires_at <= at AND state IN ('available', 'pending', 'retryable', 'scheduled')) IS TRUE;
 COMMENT ON FUNCTION _has_expired IS 'Whether a job with these columns has not started by its expires_at. Such a job never starts.';
+
+CREATE FUNCTION _refuse(problem text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = problem;
+    END IF;
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For arguments outside their limits. Null: no problem, returns true.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -84,8 +95,7 @@ CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
         lpad(to_hex(greatest(0, least(281474976710655, extract(epoch FROM at) * 1000))::bigint), 12, '0')
         || '00000000000000000000'
     )::uuid;
-COMMENT ON FUNCTION id_at IS
-    'The lowest id that a job made at this time can have. Ids follow time, so a condition such as job.id < id_at(now() - interval ''1 day'') reads a range of the primary key.';
+COMMENT ON FUNCTION id_at IS 'The lowest id that a job made at this time can have. Ids follow time, so a condition such as job.id < id_at(now() - interval ''1 day'') reads a range of the primary key.';
 
 CREATE TABLE job (
     id uuid NOT NULL,
@@ -226,16 +236,13 @@ CREATE TABLE job_parent (
     CONSTRAINT job_parent_condition_known CHECK (condition IN ('completed', 'failed', 'final')),
     CONSTRAINT job_parent_outcome_final CHECK (outcome IN ('cancelled', 'completed', 'discarded'))
 );
-COMMENT ON TABLE job_parent IS
-    'One row per child and parent: an edge. The child runs after the parent. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
+COMMENT ON TABLE job_parent IS 'One row per child and parent: an edge. The child runs after the parent. A child is pending until all of its parents have ended. The pruner deletes the edges of a child together with the child.';
 COMMENT ON COLUMN job_parent.child IS 'The id of the job that waits.';
 COMMENT ON COLUMN job_parent.parent IS 'The id of the job that the child waits for. If another job replaced the parent, the id of the successor.';
 COMMENT ON COLUMN job_parent.outcome IS 'The final state in which the parent ended. It stays, even if the parent is retried or deleted later, unless the child was cancelled because of it. Null: the child waits for the end, or the releaser has not noted it yet.';
 COMMENT ON COLUMN job_parent.linked IS 'Whether job.awaited of the parent was set for this edge. The releaser links new edges.';
-COMMENT ON COLUMN job_parent.condition IS
-    'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
-COMMENT ON COLUMN job_parent.refused_end IS
-    'The end of the parent (its finalized_at) because of which the child was cancelled. A retry makes outcome null and lets the child wait for another end. Null: the edge has not cancelled the child.';
+COMMENT ON COLUMN job_parent.condition IS 'completed: the child is cancelled when the parent is cancelled or discarded. final: it runs however the parent ends. failed: it runs if at least one of its parents with this condition was cancelled or discarded, and else is cancelled.';
+COMMENT ON COLUMN job_parent.refused_end IS 'The end of the parent (its finalized_at) because of which the child was cancelled. A retry makes outcome null and lets the child wait for another end. Null: the edge has not cancelled the child.';
 COMMENT ON CONSTRAINT job_parent_pkey ON job_parent IS 'A child has one edge to each parent.';
 COMMENT ON CONSTRAINT job_parent_condition_known ON job_parent IS 'A condition is completed, failed or final.';
 COMMENT ON CONSTRAINT job_parent_outcome_final ON job_parent IS 'An outcome is a final state.';
@@ -247,8 +254,7 @@ CREATE FUNCTION _is_open_edge(outcome job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     -- The first half tells the planner how many edges are open. The second keeps the index to statements that ask for it.
     RETURN outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _is_open_edge IS
-    'Whether an edge has no outcome, in the form that the index job_parent_open serves. A statement that finds edges by their parent asks for a null outcome instead. Its plan would otherwise read all open edges, if few were open when the plan was made.';
+COMMENT ON FUNCTION _is_open_edge IS 'Whether an edge has no outcome, in the form that the index job_parent_open serves. A statement that finds edges by their parent asks for a null outcome instead. Its plan would otherwise read all open edges, if few were open when the plan was made.';
 
 -- The text of the function, so that the index does not go with it.
 CREATE INDEX job_parent_open ON job_parent (child) WHERE outcome IS NULL AND (outcome IS NULL) IS NOT DISTINCT FROM true;

@@ -51,8 +51,7 @@ COMMENT ON COLUMN runner.periodic IS 'The periodic jobs that the runner''s code 
 COMMENT ON COLUMN runner.registered IS 'The kinds that the runner registered when it started, each with its kind.digest. Two live runners with different digests overwrite each other''s registration.';
 COMMENT ON COLUMN runner.knows_groups IS 'Whether the runner enforces limits of groups. The column has no default, so a runner of a version without groups cannot enter.';
 COMMENT ON COLUMN runner.remote IS 'Whether the row is that of a remote worker, which calls fetch_jobs, and not that of a runner of the library.';
-COMMENT ON COLUMN runner.memory IS
-    'What fetches of a remote worker remember. A runner keeps the same in its process. drains_until: the worker starts nothing, so that a suspect can run alone. alone_at: when one began to. rests_until: none does before. taken: suspects so far. aside: the jobs to leave out, until when, and how they failed. is_careful: whether a fetch needs any of this. after: for each queue, the group to go on after.';
+COMMENT ON COLUMN runner.memory IS 'What fetches of a remote worker remember. A runner keeps the same in its process. drains_until: the worker starts nothing, so that a suspect can run alone. alone_at: when one began to. rests_until: none does before. taken: suspects so far. aside: the jobs to leave out, until when, and how they failed. is_careful: whether a fetch needs any of this. after: for each queue, the group to go on after.';
 COMMENT ON COLUMN runner.version IS 'The version of the application, as Runner::version gave it. Null: the runner did not say.';
 COMMENT ON COLUMN runner.host IS 'The name of the machine that the runner runs on. Null: the runner did not say.';
 
@@ -123,8 +122,7 @@ COMMENT ON CONSTRAINT queue_max_running_range ON queue IS 'A limit is at least 1
 COMMENT ON CONSTRAINT queue_max_per_group_range ON queue IS 'A limit is at least 1. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_max_waiting_range ON queue IS 'A limit is at least 1.';
 COMMENT ON CONSTRAINT queue_keep_not_negative ON queue IS 'A retention is not negative. To keep jobs for ever, set a long time, such as 1000 years.';
-COMMENT ON CONSTRAINT queue_rate_range ON queue IS
-    'A rate has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days. To run nothing, pause the queue.';
+COMMENT ON CONSTRAINT queue_rate_range ON queue IS 'A rate has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days. To run nothing, pause the queue.';
 COMMENT ON CONSTRAINT queue_group_rate_range ON queue IS 'The rate of groups has a count and a burst of 1 to 1,000,000 and a period of 1 ms to 31 days.';
 COMMENT ON CONSTRAINT queue_times_finite ON queue IS 'The times of a rate and a hold are finite, because a fetch returns when the next job may start. To hold a queue without an end, pause it.';
 
@@ -156,8 +154,7 @@ CREATE TABLE maintenance (
     sleeps boolean NOT NULL DEFAULT false,
     CONSTRAINT maintenance_pkey PRIMARY KEY (service)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE maintenance IS
-    'One row per maintenance service: promoter, expirer, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The holder of the lease does the work, and the other runners send no queries for it. Two holders at the same time do no harm.';
+COMMENT ON TABLE maintenance IS 'One row per maintenance service: promoter, expirer, rescuer, pruner, releaser, periodic, reindexer. The first runner that offers a service, or the first call of maintain(), enters its row. The holder of the lease does the work, and the other runners send no queries for it. Two holders at the same time do no harm.';
 COMMENT ON COLUMN maintenance.service IS 'The name of the service.';
 COMMENT ON COLUMN maintenance.holder IS 'The id of the process that holds the lease, made when the process starts. It stays when the runner takes a new runner.id. Null: no process holds the lease.';
 COMMENT ON COLUMN maintenance.runner IS 'The name of the runner or of the caller of maintain() that holds the lease, as in runner.name.';
@@ -176,8 +173,7 @@ BEGIN
         AND pg_notification_queue_usage() < 0.9;
 END
 $$;
-COMMENT ON FUNCTION _may_notify IS
-    'Whether a notification may be sent: the setting uniqueue.notify of the session is not off, place.notifies is not false, and the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
+COMMENT ON FUNCTION _may_notify IS 'Whether a notification may be sent: the setting uniqueue.notify of the session is not off, place.notifies is not false, and the server''s notification queue has room. When that queue is full, a transaction that notifies fails at its commit. So no notification is sent when nine tenths are used. Runners poll then.';
 
 CREATE FUNCTION _wake_runners(queues text[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -217,8 +213,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _tell_runners IS
-    'Notifies the channel <schema>.control for each of these runners that is alive. The payload is the runner''s id. A notified runner asks which of its running jobs were taken away. Sends nothing when the server''s notification queue is nearly full. Returns the number of notifications.';
+COMMENT ON FUNCTION _tell_runners IS 'Notifies the channel <schema>.control for each of these runners that is alive. The payload is the runner''s id. A notified runner asks which of its running jobs were taken away. Sends nothing when the server''s notification queue is nearly full. Returns the number of notifications.';
 
 CREATE FUNCTION _wake_releaser() RETURNS void
     LANGUAGE plpgsql VOLATILE

@@ -50,8 +50,7 @@ EXCEPTION
         RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _lock_queue IS
-    'Locks the row of a queue until the transaction ends, and returns it. Inserts the row if there is none. Returns null if another transaction has it locked for more than 200 ms. Error 0A000 if the isolation level is not READ COMMITTED.';
+COMMENT ON FUNCTION _lock_queue IS 'Locks the row of a queue until the transaction ends, and returns it. Inserts the row if there is none. Returns null if another transaction has it locked for more than 200 ms. Error 0A000 if the isolation level is not READ COMMITTED.';
 
 CREATE FUNCTION _spend_tokens(queue_names text[], group_keys text[], at timestamptz) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -84,8 +83,7 @@ BEGIN
     RETURN cardinality(queue_names);
 END
 $$;
-COMMENT ON FUNCTION _spend_tokens IS
-    'Spends one token of the queue''s rate, and one of the group''s, for each job that started at this time. Each job is given by its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
+COMMENT ON FUNCTION _spend_tokens IS 'Spends one token of the queue''s rate, and one of the group''s, for each job that started at this time. Each job is given by its queue and its group, or null. Changes nothing where there is no rate. The caller has locked the rows of the queues. Returns the number of jobs.';
 
 CREATE FUNCTION _end_future_times() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
@@ -144,5 +142,4 @@ BEGIN
     RETURN total + changed;
 END
 $$;
-COMMENT ON FUNCTION _end_future_times IS
-    'Corrects times after the server''s clock has gone back. Each lease of a runner, each rate and each hold then ends at most its own length from now. A time set less than a second ahead stays. A time that an operator wrote stays. Returns the number of changed rows. The rescuer calls it.';
+COMMENT ON FUNCTION _end_future_times IS 'Corrects times after the server''s clock has gone back. Each lease of a runner, each rate and each hold then ends at most its own length from now. A time set less than a second ahead stays. A time that an operator wrote stays. Returns the number of changed rows. The rescuer calls it.';

@@ -3,8 +3,7 @@
 CREATE FUNCTION _next_group(queue_name text, level smallint, after_key text, except_ids uuid[]) RETURNS TABLE (
     group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz
 )
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 -- A function with settings cannot be inlined. Inlined, its scan stops when the calling statement has enough rows.
 BEGIN ATOMIC
     SELECT
@@ -25,8 +24,7 @@ CREATE FUNCTION _group_ring(
     group_key text, id uuid, kind text, crashes smallint, group_limit smallint, in_order boolean, scheduled_at timestamptz,
     part integer
 )
-    LANGUAGE sql STABLE
-    ROWS 100
+    LANGUAGE sql STABLE ROWS 100
 BEGIN ATOMIC
     WITH RECURSIVE onward AS (
         SELECT n.* FROM _next_group(queue_name, level, after_group, except_ids) AS n
@@ -66,8 +64,7 @@ BEGIN ATOMIC
     ) AS n
     WHERE g.name COLLATE "C" NOT IN (SELECT r.group_key FROM ring AS r);
 END;
-COMMENT ON FUNCTION _group_ring IS
-    'The groups of a queue that have available jobs at this priority, each with its first job. Reads at most visits groups in the order of their keys: first those after after_group (part 1), then those from the first key on (part 2). The freed groups that are not among them follow (part 3).';
+COMMENT ON FUNCTION _group_ring IS 'The groups of a queue that have available jobs at this priority, each with its first job. Reads at most visits groups in the order of their keys: first those after after_group (part 1), then those from the first key on (part 2). The freed groups that are not among them follow (part 3).';
 
 CREATE TYPE group_choice AS (
     id uuid,
@@ -81,8 +78,7 @@ CREATE TYPE group_choice AS (
     most integer,
     is_blocked boolean
 );
-COMMENT ON TYPE group_choice IS
-    'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second, and so on. place: the position of its group among the visited ones. counted: how many jobs of the group run or are chosen, including this one. most: the number that the group''s tokens allow. Null: any number. is_blocked: no further job of the group may be chosen.';
+COMMENT ON TYPE group_choice IS 'A job of a group that a fetch chose. round: 1 for the first job of its group, 2 for the second, and so on. place: the position of its group among the visited ones. counted: how many jobs of the group run or are chosen, including this one. most: the number that the group''s tokens allow. Null: any number. is_blocked: no further job of the group may be chosen.';
 
 CREATE TYPE group_search AS (
     queue text,
@@ -106,8 +102,7 @@ CREATE TYPE group_search AS (
     alone_crashes smallint,
     next_at timestamptz
 );
-COMMENT ON TYPE group_search IS
-    'The search of a fetch among the groups of a queue. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, where the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
+COMMENT ON TYPE group_search IS 'The search of a fetch among the groups of a queue. The first columns are the arguments of _jobs_of_groups. are_rated: whether a group of the queue can be held or without a token. turn_levels, turn_places: for each priority, where the jobs without a group have their turn. ran_out_part, ran_out_at: the group at which the visits ran out, and its part of the ring.';
 
 CREATE FUNCTION _choose_heads(search group_search, settings queue, level smallint, above smallint[]) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
@@ -249,8 +244,7 @@ BEGIN
     RETURN search;
 END
 $$;
-COMMENT ON FUNCTION _choose_heads IS
-    'Chooses the first job of each group that has available jobs at this priority and may start one. above: the priorities that the search has visited. For each group it reads one entry of job_group and the group''s entries of job_group_held. If groups of the queue have a rate or are held, it also reads the row of queue_group.';
+COMMENT ON FUNCTION _choose_heads IS 'Chooses the first job of each group that has available jobs at this priority and may start one. above: the priorities that the search has visited. For each group it reads one entry of job_group and the group''s entries of job_group_held. If groups of the queue have a rate or are held, it also reads the row of queue_group.';
 
 CREATE FUNCTION _choose_more(search group_search, settings queue, level smallint) RETURNS group_search
     LANGUAGE plpgsql VOLATILE
@@ -266,9 +260,8 @@ BEGIN
         RETURN search;
     END IF;
     FOR more IN
-        SELECT g.spot::integer AS spot, n.*
-        FROM unnest(chosen) WITH ORDINALITY
-            AS g (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+        SELECT g.ordinality::integer AS spot, n.*
+        FROM unnest(chosen) WITH ORDINALITY AS g
         CROSS JOIN LATERAL (
             SELECT w.*, row_number() OVER (ORDER BY w.scheduled_at, w.id) + 1 AS round
             FROM (
@@ -283,7 +276,7 @@ BEGIN
             ) AS w
         ) AS n
         WHERE g.priority = level AND NOT g.is_blocked
-        ORDER BY n.round, g.spot
+        ORDER BY n.round, g.ordinality
     LOOP
         spot := more.spot;
         CONTINUE WHEN chosen[spot].is_blocked;
@@ -364,23 +357,10 @@ $$;
 COMMENT ON FUNCTION _keep_first IS 'The chosen jobs that keep their places beside jobs without a group. reached: the next fetch''s after_group.';
 
 CREATE FUNCTION _jobs_of_groups(
-    queue_name text,
-    kinds text[],
-    wanted integer,
-    suspects integer,
-    is_alone boolean,
-    except_ids uuid[],
-    visits integer,
-    after_group text,
-    freed_groups text[],
-    OUT ids uuid[],
-    OUT reached text,
-    OUT has_startable boolean,
-    OUT suspects_taken integer,
-    OUT suspects_seen integer,
-    OUT alone_crashes smallint,
-    OUT is_rated boolean,
-    OUT next_at timestamptz
+    queue_name text, kinds text[], wanted integer, suspects integer, is_alone boolean, except_ids uuid[], visits integer,
+    after_group text, freed_groups text[],
+    OUT ids uuid[], OUT reached text, OUT has_startable boolean, OUT suspects_taken integer, OUT suspects_seen integer,
+    OUT alone_crashes smallint, OUT is_rated boolean, OUT next_at timestamptz
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -449,9 +429,8 @@ BEGIN
                 SELECT
                     c.id,
                     -- Jobs of a group were chosen in its order.
-                    bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.spot) AS are_locked
-                FROM unnest(search.chosen) WITH ORDINALITY
-                    AS c (id, group_key, priority, scheduled_at, round, place, is_suspect, counted, most, is_blocked, spot)
+                    bool_and(c.id = ANY (locked)) OVER (PARTITION BY c.group_key ORDER BY c.ordinality) AS are_locked
+                FROM unnest(search.chosen) WITH ORDINALITY AS c
                 WHERE c.id = ANY (ids)
             ) AS l
             WHERE l.are_locked
@@ -460,5 +439,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _jobs_of_groups IS
-    'The jobs of groups that a fetch from this queue may start now. Locks them and the queue''s row. Visits up to visits groups of each priority from after_group on, and freed_groups. suspects, is_alone: as _guarded_jobs. reached: the next fetch''s after_group. Null: the queue is paused, held or locked. is_rated: a start spends a token of its group. next_at: when the first held group may start.';
+COMMENT ON FUNCTION _jobs_of_groups IS 'The jobs of groups that a fetch from this queue may start now. Locks them and the queue''s row. Visits up to visits groups of each priority from after_group on, and freed_groups. suspects, is_alone: as _guarded_jobs. reached: the next fetch''s after_group. Null: the queue is paused, held or locked. is_rated: a start spends a token of its group. next_at: when the first held group may start.';

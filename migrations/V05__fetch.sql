@@ -4,8 +4,7 @@ CREATE FUNCTION _available_jobs(queue_name text, most bigint) RETURNS TABLE (
     id uuid, kind text, attempt smallint, priority smallint, scheduled_at timestamptz, created_at timestamptz,
     has_group boolean
 )
-    LANGUAGE sql STABLE
-    ROWS 100
+    LANGUAGE sql STABLE ROWS 100
 -- A function with settings cannot be inlined. Inlined, it reads only the columns that the calling statement needs. Each part
 -- is in the order of its index, so that its scan stops at the limit.
 BEGIN ATOMIC
@@ -28,14 +27,8 @@ END;
 COMMENT ON FUNCTION _available_jobs IS 'The first available jobs of a queue: up to `most` without a group, in the order of work, and up to `most` of groups, by priority and key.';
 
 CREATE FUNCTION _plain_jobs(
-    worker_id uuid,
-    queues jsonb,
-    kinds text[],
-    except_ids uuid[],
-    cursor_queues text[],
-    cursor_priorities smallint[],
-    cursor_times timestamptz[],
-    cursor_ids uuid[]
+    worker_id uuid, queues jsonb, kinds text[], except_ids uuid[], cursor_queues text[], cursor_priorities smallint[],
+    cursor_times timestamptz[], cursor_ids uuid[]
 ) RETURNS TABLE (wanted jsonb, is_guarded boolean, ids uuid[], returning_ids uuid[], leaves_out boolean)
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -113,20 +106,11 @@ BEGIN
     ) AS c;
 END
 $$;
-COMMENT ON FUNCTION _plain_jobs IS
-    'The next jobs of these queues and kinds without a group or a crash. Locks them. queues: an array of {"name", "free", "idle"}: at most free jobs, of which only the first idle may have a single attempt or expire (leaves_out: there were more such jobs). is_guarded: settings, groups or crashes let the queue give none here. returning_ids: the jobs that come back to their unique states.';
+COMMENT ON FUNCTION _plain_jobs IS 'The next jobs of these queues and kinds without a group or a crash. Locks them. queues: an array of {"name", "free", "idle"}: at most free jobs, of which only the first idle may have a single attempt or expire (leaves_out: there were more such jobs). is_guarded: settings, groups or crashes let the queue give none here. returning_ids: the jobs that come back to their unique states.';
 
 CREATE FUNCTION _guarded_jobs(
-    wanted jsonb,
-    kinds text[],
-    except_ids uuid[],
-    suspects integer,
-    is_alone boolean,
-    OUT ids uuid[],
-    OUT suspects_taken integer,
-    OUT is_rated boolean,
-    OUT rest jsonb,
-    OUT facts jsonb
+    wanted jsonb, kinds text[], except_ids uuid[], suspects integer, is_alone boolean,
+    OUT ids uuid[], OUT suspects_taken integer, OUT is_rated boolean, OUT rest jsonb, OUT facts jsonb
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -243,8 +227,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _guarded_jobs IS
-    'The next suspects and jobs of groups of one queue, at most idle. Locks them, and the queue''s row where that is needed. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups. suspects: how many it may take. is_alone: take one that crashed twice or more, and nothing else. rest: what _plain_jobs may take after it. facts: what the runner learns.';
+COMMENT ON FUNCTION _guarded_jobs IS 'The next suspects and jobs of groups of one queue, at most idle. Locks them, and the queue''s row where that is needed. wanted: {"name", "free", "idle", "after_group", "visits", "freed"}, the last three as in _jobs_of_groups. suspects: how many it may take. is_alone: take one that crashed twice or more, and nothing else. rest: what _plain_jobs may take after it. facts: what the runner learns.';
 
 CREATE TYPE fetch_plan AS (
     worker_id uuid,
@@ -260,22 +243,11 @@ CREATE TYPE fetch_plan AS (
     is_remote boolean,
     memory jsonb
 );
-COMMENT ON TYPE fetch_plan IS
-    'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops later fetches. lone_id: the job that is fetched alone. next_at: when is_draining can end. is_remote: memory is in the worker''s row.';
+COMMENT ON TYPE fetch_plan IS 'What a fetch may take. queues, except_ids, suspects, is_alone: as in _fetch_jobs. on_trial: the suspects that run for less than 10 s. is_draining: nothing, since a suspect runs alone or is about to. may_drain: whether a suspect that is to run alone stops later fetches. lone_id: the job that is fetched alone. next_at: when is_draining can end. is_remote: memory is in the worker''s row.';
 
 CREATE FUNCTION _fetch_jobs(
-    worker_id uuid,
-    queues jsonb,
-    kinds text[],
-    except_ids uuid[],
-    suspects integer,
-    is_alone boolean,
-    cursor_queues text[],
-    cursor_priorities smallint[],
-    cursor_times timestamptz[],
-    cursor_ids uuid[],
-    reserve interval,
-    memory jsonb
+    worker_id uuid, queues jsonb, kinds text[], except_ids uuid[], suspects integer, is_alone boolean, cursor_queues text[],
+    cursor_priorities smallint[], cursor_times timestamptz[], cursor_ids uuid[], reserve interval, memory jsonb
 ) RETURNS TABLE (
     facts jsonb, id uuid, kind short_name, queue short_name, priority smallint, attempt attempt_count,
     max_attempts attempt_limit, created_at timestamptz, scheduled_at timestamptz, args jsonb, meta jsonb, errors jsonb,
@@ -403,5 +375,4 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _fetch_jobs IS
-    'Starts and returns the next jobs of these queues and kinds (null: any) for a live runner. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. memory: as in _plan_fetch. queues: as _plain_jobs and _guarded_jobs. A scan begins behind its queue''s cursor. A column that has its default is null. The row without an id has what was learned.';
+COMMENT ON FUNCTION _fetch_jobs IS 'Starts and returns the next jobs of these queues and kinds (null: any) for a live runner. suspects: how many it may take. Null: as _plan_fetch says. reserve: how long they belong to a remote worker. memory: as in _plan_fetch. queues: as _plain_jobs and _guarded_jobs. A scan begins behind its queue''s cursor. A column that has its default is null. The row without an id has what was learned.';

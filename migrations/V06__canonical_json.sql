@@ -7,8 +7,7 @@ CREATE FUNCTION _nfc_around_u11a7(given text) RETURNS text
         SELECT string_agg(normalize(p.part, NFC), chr(4519) ORDER BY p.place)
         FROM unnest(string_to_array(given, chr(4519))) WITH ORDINALITY AS p (part, place)
     );
-COMMENT ON FUNCTION _nfc_around_u11a7 IS
-    'As _nfc, for a text that contains U+11A7. PostgreSQL takes this character for a final consonant and drops it after a Hangul syllable. The character composes with nothing, so the parts before and after it are normalized separately.';
+COMMENT ON FUNCTION _nfc_around_u11a7 IS 'As _nfc, for a text that contains U+11A7. PostgreSQL takes this character for a final consonant and drops it after a Hangul syllable. The character composes with nothing, so the parts before and after it are normalized separately.';
 
 CREATE FUNCTION _nfc(given text) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -144,19 +143,14 @@ BEGIN
     INTO inner_text, names
     FROM (SELECT _nfc(e.key) AS name, e.value AS member FROM jsonb_each(given) AS e) AS m;
     -- jsonb keeps names apart that only NFC makes one.
-    IF cardinality(names) > 1 AND EXISTS (SELECT FROM unnest(names) AS n (name) GROUP BY n.name COLLATE "C" HAVING count(*) > 1) THEN
-        RAISE invalid_parameter_value USING MESSAGE = format(
-            'invalid unique key: two members have one name after Unicode NFC: %s',
-            (
-                SELECT to_json(min(r.name))
-                FROM (
-                    SELECT n.name COLLATE "C" AS name
-                    FROM unnest(names) AS n (name)
-                    GROUP BY n.name COLLATE "C"
-                    HAVING count(*) > 1
-                ) AS r
-            )
-        );
+    IF cardinality(names) > 1 THEN
+        PERFORM _refuse('invalid unique key: two members have one name after Unicode NFC: ' || to_json(min(r.name)))
+        FROM (
+            SELECT n.name COLLATE "C" AS name
+            FROM unnest(names) AS n (name)
+            GROUP BY n.name COLLATE "C"
+            HAVING count(*) > 1
+        ) AS r;
     END IF;
     RETURN '{' || coalesce(inner_text, '') || '}';
 END
@@ -181,11 +175,9 @@ AS $$
 BEGIN
     -- As deep as the Rust library reads.
     IF jsonb_path_exists(given, 'strict $.**{127} ? (@.type() == "array" || @.type() == "object")') THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = 'invalid unique key: values nest too deeply: "more than 127 levels"';
+        PERFORM _refuse('invalid unique key: values nest too deeply: "more than 127 levels"');
     END IF;
     RETURN _canonical_value(given, octet_length(given::text) = length(given::text));
 END
 $$;
-COMMENT ON FUNCTION canonical_json IS
-    'The canonical text of a JSON value, by RFC 8785: members sorted by UTF-16 code units, no white space, numbers as in ECMAScript. Strings are converted to Unicode NFC first. Integers from -2^63 to 2^64-1 stay exact. Two values are equal exactly if their canonical texts are. Error 22023 for member names that are equal after NFC, for more than 127 levels, and for a number that _double_text refuses.';
+COMMENT ON FUNCTION canonical_json IS 'The canonical text of a JSON value, by RFC 8785: members sorted by UTF-16 code units, no white space, numbers as in ECMAScript. Strings are converted to Unicode NFC first. Integers from -2^63 to 2^64-1 stay exact. Two values are equal exactly if their canonical texts are. Error 22023 for member names that are equal after NFC, for more than 127 levels, and for a number that _double_text refuses.';

@@ -2,12 +2,8 @@
 -- Rust reads the same documents and makes the same keys (src/unique).
 
 CREATE FUNCTION _refuse_policy(
-    member text,
-    problem text,
-    document jsonb DEFAULT NULL,
-    about text[] DEFAULT '{}',
-    hint text DEFAULT NULL
-) RETURNS void
+    member text, problem text, document jsonb DEFAULT NULL, about text[] DEFAULT '{}', hint text DEFAULT NULL
+) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 AS $$
 DECLARE
@@ -16,12 +12,10 @@ DECLARE
         SELECT string_agg(left(canonical_json(document -> a.name), 80), ' and ' ORDER BY a.place)
         FROM unnest(about) WITH ORDINALITY AS a (name, place)
     );
+    message CONSTANT text := concat_ws(': ', 'invalid unique policy', member, problem, shown);
 BEGIN
-    IF hint IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown);
-    END IF;
-    RAISE invalid_parameter_value USING
-        MESSAGE = concat_ws(': ', 'invalid unique policy', member, problem, shown), HINT = hint;
+    PERFORM _refuse(message) WHERE hint IS NULL;
+    RAISE invalid_parameter_value USING MESSAGE = message, HINT = hint;
 END
 $$;
 COMMENT ON FUNCTION _refuse_policy IS 'Raises error 22023 for a unique policy, with the member, the problem, and the values of members in about.';
@@ -80,8 +74,7 @@ BEGIN
     RETURN make_interval(months => months::integer) + (seconds * 1000000)::bigint * interval '1 microsecond';
 END
 $$;
-COMMENT ON FUNCTION _policy_length IS
-    'A length of time in a member of a policy: calendar months, and an exact time in which a day has 24 hours. given: a short length such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: any other text, more than 64 bytes, a length of zero, more than 100 years, or parts of a microsecond. Only period and ttl may have years and months. A window has whole seconds.';
+COMMENT ON FUNCTION _policy_length IS 'A length of time in a member of a policy: calendar months, and an exact time in which a day has 24 hours. given: a short length such as 90s, 1h30m or 7d (w, d, h, m, s, ms, us), or an ISO 8601 duration. Error 22023: any other text, more than 64 bytes, a length of zero, more than 100 years, or parts of a microsecond. Only period and ttl may have years and months. A window has whole seconds.';
 
 CREATE FUNCTION _length_after(instant timestamptz, length interval) RETURNS timestamptz
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -99,8 +92,7 @@ CREATE FUNCTION _window_text(instant timestamptz, seconds numeric) RETURNS text
             AT TIME ZONE 'UTC',
         'YYYY-MM-DD"T"HH24:MI:SS"Z/PT"'
     ) || trunc(seconds) || 'S';
-COMMENT ON FUNCTION _window_text IS
-    'The window of an instant, as the key contains it, such as 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length, counted from Monday 0001-01-01 00:00 UTC in every session''s time zone.';
+COMMENT ON FUNCTION _window_text IS 'The window of an instant, as the key contains it, such as 2026-02-12T15:15:00Z/PT900S. Windows are multiples of the length, counted from Monday 0001-01-01 00:00 UTC in every session''s time zone.';
 
 CREATE FUNCTION _part_path(part text) RETURNS text[]
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -119,21 +111,19 @@ COMMENT ON FUNCTION _part_path IS 'The path to a selected part: a top-level memb
 CREATE FUNCTION _check_pointers(member text, parts jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 AS $$
-DECLARE
-    part text;
-    problem text;
 BEGIN
-    FOR place IN 0..jsonb_array_length(parts) - 1 LOOP
-        part := parts ->> place;
-        problem := CASE
-            WHEN left(part, 1) <> '/' THEN NULL
-            WHEN length(part) - length(replace(part, '/', '')) > 127 THEN 'must not be deeper than 127 levels'
-            WHEN part COLLATE "C" ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
-        END;
-        IF problem IS NOT NULL THEN
-            PERFORM _refuse_policy(member, problem, jsonb_build_object(member, part), ARRAY[member]);
-        END IF;
-    END LOOP;
+    PERFORM _refuse_policy(member, p.problem, jsonb_build_object(member, p.part), ARRAY[member])
+    FROM (
+        SELECT
+            e.part,
+            CASE
+                WHEN left(e.part, 1) <> '/' THEN NULL
+                WHEN length(e.part) - length(replace(e.part, '/', '')) > 127 THEN 'must not be deeper than 127 levels'
+                WHEN e.part COLLATE "C" ~ '~([^01]|$)' THEN 'in a JSON Pointer ~ must be written ~0 and / within a name ~1'
+            END AS problem
+        FROM jsonb_array_elements_text(parts) AS e (part)
+    ) AS p
+    WHERE p.problem IS NOT NULL;
 END
 $$;
 COMMENT ON FUNCTION _check_pointers IS 'Raises error 22023 for the first malformed JSON Pointer of a member of the policy.';
@@ -325,9 +315,7 @@ BEGIN
             'max_delay', 'must be longer than debounce', document, '{max_delay,debounce}', 'raise max_delay'
         );
     ELSIF has ? 'max_items' AND has ->> 'update' IS DISTINCT FROM 'append' THEN
-        PERFORM _refuse_policy(
-            'max_items', 'needs update append', document, '{max_items}', 'add it, or remove max_items'
-        );
+        PERFORM _refuse_policy('max_items', 'needs update append', document, '{max_items}', 'add it, or remove max_items');
     -- Months and a time are all that a period has. A month has 28 days at least.
     ELSIF extract(epoch FROM max_delay) > extract(epoch FROM period_length - date_trunc('month', period_length))
         + (extract(year FROM period_length) * 12 + extract(month FROM period_length)) * 2419200
@@ -346,28 +334,14 @@ CREATE TYPE update_terms AS (
     max_delay interval,
     max_items integer
 );
-COMMENT ON TYPE update_terms IS
-    'How a duplicate updates the holder of its key. args: latest, merge or append. max_delay: the longest delay that updates give the holder, from its insert. Null: the holder keeps its time. max_items: the most items of an array after an append.';
+COMMENT ON TYPE update_terms IS 'How a duplicate updates the holder of its key. args: latest, merge or append. max_delay: the longest delay that updates give the holder, from its insert. Null: the holder keeps its time. max_items: the most items of an array after an append.';
 
 CREATE FUNCTION _read_unique_policy(
     document jsonb,
-    OUT key text,
-    OUT has_type boolean,
-    OUT has_queue boolean,
-    OUT has_args boolean,
-    OUT has_meta boolean,
-    OUT args_keys jsonb,
-    OUT optional_args_keys jsonb,
-    OUT meta_keys jsonb,
-    OUT period_length interval,
-    OUT ttl_length interval,
-    OUT window_length numeric,
-    OUT debounce interval,
-    OUT unique_states smallint,
-    OUT until_start boolean,
-    OUT discard_on_reentry boolean,
-    OUT on_conflict text,
-    OUT changes update_terms,
+    OUT key text, OUT has_type boolean, OUT has_queue boolean, OUT has_args boolean, OUT has_meta boolean,
+    OUT args_keys jsonb, OUT optional_args_keys jsonb, OUT meta_keys jsonb, OUT period_length interval,
+    OUT ttl_length interval, OUT window_length numeric, OUT debounce interval, OUT unique_states smallint,
+    OUT until_start boolean, OUT discard_on_reentry boolean, OUT on_conflict text, OUT changes update_terms,
     OUT is_enforced boolean
 )
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -378,83 +352,61 @@ DECLARE
     given jsonb;
     word text;
     is_read boolean;
-    keys jsonb;
-    preset text;
-    until text;
-    update_args text;
+    keys jsonb := document -> 'keys';
+    preset CONSTANT text := document ->> 'like';
+    until CONSTANT text := document ->> 'until';
+    update_args CONSTANT text := document ->> 'update';
     max_delay interval;
-    max_items text;
+    max_items CONSTANT text := document ->> 'max_items';
 BEGIN
-    has_type := true;
-    discard_on_reentry := false;
     IF jsonb_typeof(document) <> 'object' THEN
         PERFORM _refuse_policy('unique_policy', 'must be an object', jsonb_build_object('', document), ARRAY['']);
     END IF;
     FOR member, given IN SELECT e.key, e.value FROM jsonb_each(document) AS e LOOP
         word := given #>> '{}';
-        CASE
-            WHEN member = 'keys' THEN
-                is_read := CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('keys') = '[]' END;
-                keys := given;
-            WHEN member IN ('args_keys', 'optional_args_keys', 'meta_keys') THEN
-                CONTINUE WHEN given = 'null';
-                is_read := jsonb_typeof(given) = 'array'
-                    AND NOT jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")');
-                IF is_read AND given::text COLLATE "C" LIKE '%"/%' THEN
-                    PERFORM _check_pointers(member, given);
-                END IF;
-                CASE member
-                    WHEN 'args_keys' THEN args_keys := given;
-                    WHEN 'meta_keys' THEN meta_keys := given;
-                    ELSE optional_args_keys := given;
-                END CASE;
+        is_read := CASE
+            WHEN member = 'keys' THEN CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('keys') = '[]' END
             WHEN member IN ('scope', 'on_conflict', 'update', 'until', 'on_reentry', 'like') THEN
-                is_read := word = ANY (_policy_words(member));
-                CASE member
-                    WHEN 'scope' THEN
-                        unique_states := _scope_states(word);
-                    WHEN 'on_conflict' THEN on_conflict := word;
-                    WHEN 'update' THEN update_args := word;
-                    WHEN 'until' THEN until := word;
-                    WHEN 'on_reentry' THEN discard_on_reentry := word = 'discard';
-                    ELSE preset := word;
-                END CASE;
+                word = ANY (_policy_words(member))
+            WHEN member IN ('args_keys', 'optional_args_keys', 'meta_keys') THEN given = 'null'
+                OR (jsonb_typeof(given) = 'array' AND NOT jsonb_path_exists(given, 'strict $[*] ? (@.type() != "string")'))
             WHEN member = 'states' THEN
-                is_read := CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('states') - 'active'::text = '[]' END;
-                IF is_read THEN
-                    unique_states := (given ? 'available')::integer + (given ? 'cancelled')::integer * 2
-                        + (given ? 'completed')::integer * 4 + (given ? 'discarded')::integer * 8
-                        + (given ? 'pending')::integer * 16 + (given ? 'retryable')::integer * 32
-                        + (given ?| '{active,running}')::integer * 64 + (given ? 'scheduled')::integer * 128;
-                END IF;
-            WHEN member = 'key' THEN
-                is_read := jsonb_typeof(given) = 'string';
-                key := word;
-            WHEN member = 'exclude_type' THEN
-                is_read := jsonb_typeof(given) = 'boolean';
-                has_type := word = 'false';
-            WHEN member = 'max_items' THEN
-                is_read := jsonb_typeof(given) = 'number' AND _is_whole(given, 1, 1000000);
-                max_items := word;
-            WHEN member IN ('period', 'ttl', 'window', 'debounce', 'max_delay') THEN
-                CONTINUE WHEN given = 'null';
-                is_read := jsonb_typeof(given) = 'string';
-                IF is_read THEN
-                    CASE member
-                        WHEN 'period' THEN period_length := _policy_length(word, member);
-                        WHEN 'ttl' THEN ttl_length := _policy_length(word, member);
-                        WHEN 'window' THEN window_length := extract(epoch FROM _policy_length(word, member));
-                        WHEN 'debounce' THEN debounce := _policy_length(word, member);
-                        ELSE max_delay := _policy_length(word, member);
-                    END CASE;
-                END IF;
-            ELSE
-                PERFORM _refuse_policy('unknown member', left(_canonical_part(to_jsonb(member), false), 80));
-        END CASE;
+                CASE jsonb_typeof(given) WHEN 'array' THEN given - _policy_words('states') - 'active'::text = '[]' END
+            WHEN member = 'key' THEN jsonb_typeof(given) = 'string'
+            WHEN member = 'exclude_type' THEN jsonb_typeof(given) = 'boolean'
+            WHEN member = 'max_items' THEN jsonb_typeof(given) = 'number' AND _is_whole(given, 1, 1000000)
+            WHEN member IN ('period', 'ttl', 'window', 'debounce', 'max_delay') THEN jsonb_typeof(given) IN ('string', 'null')
+            ELSE _refuse_policy('unknown member', left(_canonical_part(to_jsonb(member), false), 80))
+        END;
         IF is_read IS NOT TRUE THEN
             PERFORM _refuse_member(member, given);
         END IF;
+        CASE member
+            WHEN 'args_keys', 'optional_args_keys', 'meta_keys' THEN
+                IF given::text COLLATE "C" LIKE '%"/%' THEN
+                    PERFORM _check_pointers(member, given);
+                END IF;
+            WHEN 'scope' THEN unique_states := _scope_states(word);
+            WHEN 'states' THEN
+                unique_states := (given ? 'available')::integer + (given ? 'cancelled')::integer * 2
+                    + (given ? 'completed')::integer * 4 + (given ? 'discarded')::integer * 8
+                    + (given ? 'pending')::integer * 16 + (given ? 'retryable')::integer * 32
+                    + (given ?| '{active,running}')::integer * 64 + (given ? 'scheduled')::integer * 128;
+            WHEN 'period' THEN period_length := _policy_length(word, member);
+            WHEN 'ttl' THEN ttl_length := _policy_length(word, member);
+            WHEN 'window' THEN window_length := extract(epoch FROM _policy_length(word, member));
+            WHEN 'debounce' THEN debounce := _policy_length(word, member);
+            WHEN 'max_delay' THEN max_delay := _policy_length(word, member);
+            ELSE NULL;
+        END CASE;
     END LOOP;
+    key := document ->> 'key';
+    has_type := coalesce(document ->> 'exclude_type' = 'false', true);
+    args_keys := nullif(document -> 'args_keys', 'null');
+    optional_args_keys := nullif(document -> 'optional_args_keys', 'null');
+    meta_keys := nullif(document -> 'meta_keys', 'null');
+    discard_on_reentry := coalesce(document ->> 'on_reentry' = 'discard', false);
+    on_conflict := document ->> 'on_conflict';
 
     -- As in River, nothing but its own defaults is no uniqueness at all.
     is_enforced := preset IS DISTINCT FROM 'river' OR NOT has_type OR coalesce(keys::text, key, until) IS NOT NULL
@@ -493,8 +445,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _read_unique_policy IS
-    'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. changes: what an update changes. Null: another on_conflict. Error 22023 names the invalid member.';
+COMMENT ON FUNCTION _read_unique_policy IS 'Reads the document of a policy strictly: the members in the order of jsonb, then the rules between them. window_length: in seconds. unique_states: the bitmask of job.unique_states. changes: what an update changes. Null: another on_conflict. Error 22023 names the invalid member.';
 
 CREATE FUNCTION _name_problem(what text, name text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -507,13 +458,7 @@ CREATE FUNCTION _name_problem(what text, name text) RETURNS text
 COMMENT ON FUNCTION _name_problem IS 'The rule that the name of a kind or a queue (what) breaks. Null: the name is valid.';
 
 CREATE FUNCTION _check_job(
-    kind text,
-    args jsonb,
-    queue text,
-    meta jsonb,
-    priority integer,
-    max_attempts integer,
-    scheduled_at timestamptz
+    kind text, args jsonb, queue text, meta jsonb, priority integer, max_attempts integer, scheduled_at timestamptz
 ) RETURNS void
     LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
@@ -587,23 +532,10 @@ $$;
 COMMENT ON FUNCTION _key_args IS 'The selected parts of a job''s args. appends: duplicates append. Error 22023: a part is missing or would change.';
 
 CREATE FUNCTION _job_claim(
-    kind text,
-    args jsonb,
-    queue text,
-    meta jsonb,
-    priority integer,
-    max_attempts integer,
-    INOUT scheduled_at timestamptz,
+    kind text, args jsonb, queue text, meta jsonb, priority integer, max_attempts integer, INOUT scheduled_at timestamptz,
     unique_policy jsonb,
-    OUT canonical text,
-    OUT unique_key text,
-    OUT unique_states smallint,
-    OUT period interval,
-    OUT ttl interval,
-    OUT until_start boolean,
-    OUT discard_on_reentry boolean,
-    OUT on_conflict text,
-    OUT changes update_terms
+    OUT canonical text, OUT unique_key text, OUT unique_states smallint, OUT period interval, OUT ttl interval,
+    OUT until_start boolean, OUT discard_on_reentry boolean, OUT on_conflict text, OUT changes update_terms
 )
     LANGUAGE plpgsql STABLE PARALLEL SAFE
 AS $$
@@ -659,5 +591,4 @@ BEGIN
     unique_key := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
 END
 $$;
-COMMENT ON FUNCTION _job_claim IS
-    'Checks the arguments of insert_job and makes the claim: the canonical text (null for a raw key), its SHA-256, and the terms. All are null for a job that is not unique. scheduled_at: as given. If it is null and the policy debounces, the debounce delay from now. Errors as insert_job.';
+COMMENT ON FUNCTION _job_claim IS 'Checks the arguments of insert_job and makes the claim: the canonical text (null for a raw key), its SHA-256, and the terms. All are null for a job that is not unique. scheduled_at: as given. If it is null and the policy debounces, the debounce delay from now. Errors as insert_job.';

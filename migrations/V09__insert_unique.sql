@@ -52,8 +52,7 @@ CREATE TYPE new_job AS (
     expires_at timestamptz,
     expires_in interval
 );
-COMMENT ON TYPE new_job IS
-    'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: the caller gave the id, so a job may have it. on_conflict, changes: as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: counted from when the job is due.';
+COMMENT ON TYPE new_job IS 'The arguments of an insert, checked and completed. place: the position in the batch, counted from 1. may_exist: the caller gave the id, so a job may have it. on_conflict, changes: as _read_unique_policy returns them. canonical: the text from which the unique key is made. Null: a raw key, no key, or not known. expires_in: counted from when the job is due.';
 
 CREATE TYPE insert_answer AS (
     place integer,
@@ -68,25 +67,21 @@ CREATE TYPE insert_answer AS (
     job job,
     earlier integer
 );
-COMMENT ON TYPE insert_answer IS
-    'The result of one insert. place: null for the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. created_at: null if a job with the id was there before. job: the row that answers, which is the holder unless the job is new. Null: the new job as it was given. earlier: the place of the job of the batch that a rejected one met.';
+COMMENT ON TYPE insert_answer IS 'The result of one insert. place: null for the answer of every place that no other row names. outcome: inserted, duplicate, updated, covered, rejected or busy. created_at: null if a job with the id was there before. job: the row that answers, which is the holder unless the job is new. Null: the new job as it was given. earlier: the place of the job of the batch that a rejected one met.';
 
 CREATE FUNCTION _not_by_scan(claims boolean) RETURNS boolean
-    LANGUAGE plpgsql IMMUTABLE
-    COST 1000000
+    LANGUAGE plpgsql IMMUTABLE COST 1000000
 AS $$
 BEGIN
     RETURN claims;
 END
 $$;
-COMMENT ON FUNCTION _not_by_scan IS
-    'Returns its argument and declares a high cost. The planner adds that cost for each row of a table scan. Beside a condition that implies the index on claiming jobs, the function is never called. So a plan that is made and kept while the table is small does not scan the table when it is large.';
+COMMENT ON FUNCTION _not_by_scan IS 'Returns its argument and declares a high cost. The planner adds that cost for each row of a table scan. Beside a condition that implies the index on claiming jobs, the function is never called. So a plan that is made and kept while the table is small does not scan the table when it is large.';
 
 CREATE FUNCTION _not_by_partial_index(condition boolean) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN condition IS NOT DISTINCT FROM true;
-COMMENT ON FUNCTION _not_by_partial_index IS
-    'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
+COMMENT ON FUNCTION _not_by_partial_index IS 'Returns whether its argument is true, in a form that no partial index serves. Statements that find jobs by their ids use it. A plan that is made while few jobs claim a key or run would otherwise read the whole index of these jobs, and be kept when there are many.';
 
 CREATE FUNCTION _insert_unique(
     jobs new_job[], keys text[], OUT answers insert_answer[], OUT woken uuid[], OUT stopped uuid[]
@@ -111,24 +106,19 @@ BEGIN
         -- A lateral subquery is a probe for each key, where the planner would make a join with all claims of EXISTS.
         held := '{}';
         IF EXISTS (SELECT FROM job AS c WHERE c.unique_key = ANY (keys) AND c.claims) THEN
-            SELECT
-                coalesce(
-                    array_agg(
-                        (k.place, 'duplicate', NULL, c.id, (c.job).state, NULL, NULL, NULL, k.unique_key, c.job, NULL)
-                            ::insert_answer
-                    ),
-                    '{}'
-                )
-            INTO held
-            FROM unnest(rest) AS k
-            CROSS JOIN LATERAL (
-                SELECT c.id, c::job AS job
-                FROM job AS c
-                WHERE c.unique_key = k.unique_key AND c.claims
-                    AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
-                    AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
-                LIMIT 1
-            ) AS c;
+            held := ARRAY(
+                SELECT
+                    (k.place, 'duplicate', NULL, c.id, (c.job).state, NULL, NULL, NULL, k.unique_key, c.job, NULL)::insert_answer
+                FROM unnest(rest) AS k
+                CROSS JOIN LATERAL (
+                    SELECT c.id, c::job AS job
+                    FROM job AS c
+                    WHERE c.unique_key = k.unique_key AND c.claims
+                        AND (c.unique_until IS NULL OR c.unique_until > clock_timestamp())
+                        AND NOT _has_expired(c.expires_at, c.state, clock_timestamp())
+                    LIMIT 1
+                ) AS c
+            );
         END IF;
         IF held <> '{}' THEN
             answers := answers || held;
@@ -157,14 +147,10 @@ BEGIN
                     u.expires_at, CASE WHEN NOT u.is_pending THEN _length_after(greatest(instant, d.due_at), u.expires_in) END
                 ),
                 u.expires_in
-            FROM unnest(rest) WITH ORDINALITY AS u (
-                place, id, may_exist, kind, queue, args, meta, priority, max_attempts, scheduled_at, delay, is_pending,
-                unique_key, unique_states, period, ttl, until_start, discard_on_reentry, on_conflict, changes, group_key,
-                group_limit, in_order, canonical, expires_at, expires_in, number
-            )
+            FROM unnest(rest) WITH ORDINALITY AS u
             CROSS JOIN LATERAL (SELECT coalesce(u.scheduled_at, instant + u.delay, instant)) AS d (due_at)
             -- Evaluated for each row after the one before it was inserted, or was not.
-            WHERE u.number = current_setting('uniqueue.entered')::bigint + 1
+            WHERE u.ordinality = current_setting('uniqueue.entered')::bigint + 1
             ON CONFLICT (unique_key) WHERE claims DO NOTHING
             RETURNING
                 j.id, j.state, j.scheduled_at, j.unique_until,
@@ -194,16 +180,14 @@ BEGIN
         || (NULL, 'inserted', NULL, NULL, 'available', instant, instant, NULL, NULL, NULL, NULL)::insert_answer;
     IF timed <> '{}' THEN
         answers := answers || ARRAY(
-            SELECT
-                (
-                    u.place, t.outcome, t.replaced, t.id, t.state, t.created_at, t.scheduled_at, t.unique_until, u.unique_key,
-                    t.job, t.earlier
-                )::insert_answer
+            SELECT (
+                u.place, t.outcome, t.replaced, t.id, t.state, t.created_at, t.scheduled_at, t.unique_until, u.unique_key,
+                t.job, t.earlier
+            )::insert_answer
             FROM unnest(timed) AS t
             INNER JOIN unnest(jobs) AS u ON u.id = t.id
         );
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _insert_unique IS
-    'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. keys: their keys. A key that needs more than a look-up is settled by _insert_one_by_one. answers: one without a place is for every job that no other names. woken: the jobs that may start. Null: all. stopped: null.';
+COMMENT ON FUNCTION _insert_unique IS 'Inserts jobs that have new ids, different keys, and ignore as on_conflict, given in the order of their keys, in that order. keys: their keys. A key that needs more than a look-up is settled by _insert_one_by_one. answers: one without a place is for every job that no other names. woken: the jobs that may start. Null: all. stopped: null.';

@@ -14,10 +14,19 @@
 --
 -- Where no holder answers, _settle_jobs inserts. A rival that was quicker makes it begin anew. Every change of a holder locks
 -- it with _lock_holder and runs with the rights of the schema's owner.
+--
+-- From the files before this one:
+--
+--   new_job, insert_answer      what is inserted, and what the insert answers (V09)
+--   update_terms                what an update changes (V07)
+--   job.claims, _state_bit      whether a row claims its key: the bit of its state is in unique_states, and it has not yielded (V01)
+--   _has_expired                whether a job missed its expires_at; _discard_expired discards it (V01, V28)
+--   _length_after               a time and a length, added in UTC (V07)
+--   _not_by_partial_index       its argument, in a form that finds rows by their ids (V09)
+--   _refuse                     raises error 22023 with a message, unless the message is null (V01)
 
 CREATE FUNCTION _release_expired(holder uuid) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 BEGIN
     UPDATE job AS h
@@ -26,8 +35,7 @@ BEGIN
     RETURN FOUND OR cardinality(_discard_expired(ARRAY[holder])) > 0;
 END
 $$;
-COMMENT ON FUNCTION _release_expired IS
-    'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+COMMENT ON FUNCTION _release_expired IS 'Ends the claim of a job if the claim has expired, and discards the job if the job has expired. Returns whether it did either. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 
 CREATE FUNCTION _is_waiting(state job_state) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -85,12 +93,10 @@ BEGIN
     RETURN held;
 END
 $$;
-COMMENT ON FUNCTION _lock_holder IS
-    'Locks the job that claims a key until the caller''s transaction ends, and returns it. step: preempt locks it in any state, replace unless it runs, update and cover while it waits and has not expired. cover: with FOR SHARE. waits: also if another transaction has it locked. Null: it moved on, or is locked.';
+COMMENT ON FUNCTION _lock_holder IS 'Locks the job that claims a key until the caller''s transaction ends, and returns it. step: preempt locks it in any state, replace unless it runs, update and cover while it waits and has not expired. cover: with FOR SHARE. waits: also if another transaction has it locked. Null: it moved on, or is locked.';
 
 CREATE FUNCTION _replace_holder(holder uuid, successor uuid, preempt boolean) RETURNS job
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
     replaced job := _lock_holder(holder, CASE WHEN preempt THEN 'preempt' ELSE 'replace' END, true);
@@ -112,8 +118,7 @@ BEGIN
     RETURN replaced;
 END
 $$;
-COMMENT ON FUNCTION _replace_holder IS
-    'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+COMMENT ON FUNCTION _replace_holder IS 'Ends the claim of a holder in favour of successor, the job that the caller inserts next. Cancels the holder unless it is final. preempt: also if the holder runs. Returns the changed job. Null: the job claims nothing, or it runs and preempt is false. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 
 CREATE FUNCTION _expiry(run new_job[], due timestamptz, OUT expires_at timestamptz, OUT expires_in interval)
     LANGUAGE sql STABLE
@@ -124,8 +129,7 @@ SELECT
 FROM unnest(run) AS u
 CROSS JOIN LATERAL (SELECT coalesce(u.expires_at, _length_after(due, u.expires_in))) AS e (at)
 $$;
-COMMENT ON FUNCTION _expiry IS
-    'When a job that stands for all of these expires: at the latest of their times, after the longest of their lengths. due: what an expires_in counts from. Null: it does not count yet. The result is null if one of the jobs does not expire.';
+COMMENT ON FUNCTION _expiry IS 'When a job that stands for all of these expires: at the latest of their times, after the longest of their lengths. due: what an expires_in counts from. Null: it does not count yet. The result is null if one of the jobs does not expire.';
 
 CREATE FUNCTION _updated_args(held jsonb, given jsonb, mode text, max_items integer) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -169,8 +173,7 @@ BEGIN
     RETURN CASE WHEN octet_length(updated::text) <= max_args_bytes THEN updated END;
 END
 $$;
-COMMENT ON FUNCTION _updated_args IS
-    'The args of a holder after an update by one duplicate. mode: latest, merge or append. Null: an array would have more than max_items items, or the args would exceed the limit of bytes. Error 22023: args that are no objects, and for append a member that is no array.';
+COMMENT ON FUNCTION _updated_args IS 'The args of a holder after an update by one duplicate. mode: latest, merge or append. Null: an array would have more than max_items items, or the args would exceed the limit of bytes. Error 22023: args that are no objects, and for append a member that is no array.';
 
 CREATE FUNCTION _updates_as_one(given jsonb[], mode text, max_bytes bigint) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -264,13 +267,8 @@ $$;
 COMMENT ON FUNCTION _fold_updates IS 'The args of a holder after updates in their order, until it is full. folded: how many were applied.';
 
 CREATE FUNCTION _updated_schedule(
-    state job_state,
-    attempted_at timestamptz,
-    created_at timestamptz,
-    scheduled_at timestamptz,
-    max_delay interval,
-    wanted_at timestamptz,
-    arrived timestamptz
+    state job_state, attempted_at timestamptz, created_at timestamptz, scheduled_at timestamptz, max_delay interval,
+    wanted_at timestamptz, arrived timestamptz
 ) RETURNS timestamptz
     LANGUAGE sql STABLE
     -- Adding an interval is STABLE. An IMMUTABLE function that calls a STABLE one is not inlined.
@@ -280,8 +278,7 @@ CREATE FUNCTION _updated_schedule(
             THEN greatest(scheduled_at, least(wanted_at, created_at + max_delay))
         ELSE scheduled_at
     END;
-COMMENT ON FUNCTION _updated_schedule IS
-    'The time at which a holder with these columns is due after an update. arrived: when the duplicate arrived. wanted_at: when the duplicate is due. The time moves later, at most to created_at + max_delay. It stays if max_delay is null, or if the holder is due or has been attempted.';
+COMMENT ON FUNCTION _updated_schedule IS 'The time at which a holder with these columns is due after an update. arrived: when the duplicate arrived. wanted_at: when the duplicate is due. The time moves later, at most to created_at + max_delay. It stays if max_delay is null, or if the holder is due or has been attempted.';
 
 CREATE FUNCTION _is_overdue(held job, at timestamptz, max_delay interval DEFAULT NULL) RETURNS boolean
     LANGUAGE sql STABLE
@@ -294,17 +291,12 @@ SELECT held.state <> 'pending' AND (
 $$;
 COMMENT ON FUNCTION _is_overdue IS 'Whether a waiting job has been due for over a second or is past its longest delay. It is updated no more.';
 
-CREATE FUNCTION _check_max_delay(max_delay interval, delay interval) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE
-AS $$
-BEGIN
-    IF delay >= max_delay THEN
-        PERFORM _refuse(
+CREATE FUNCTION _check_max_delay(max_delay interval, delay interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN _refuse(CASE
+        WHEN delay >= max_delay THEN
             format('invalid unique policy: max_delay: must be longer than the delay: %s and %s', max_delay, delay)
-        );
-    END IF;
-END
-$$;
+    END);
 COMMENT ON FUNCTION _check_max_delay IS 'Raises error 22023 if a job is due later than the longest delay of its own policy allows.';
 
 CREATE FUNCTION _updated_job(
@@ -345,12 +337,10 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _updated_job IS
-    'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the changes of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
+COMMENT ON FUNCTION _updated_job IS 'A waiting holder after updates by several duplicates, applied in their order. All duplicates have the changes of the first. settled: the number of updates that were applied. 0: the holder is full or overdue. Error 22023: the holder is of another kind, and as _updated_args.';
 
 CREATE FUNCTION _update_holder(holder uuid, run new_job[], OUT settled integer, OUT held job)
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
     arrived timestamptz;
@@ -375,11 +365,9 @@ BEGIN
     END IF;
     last := run[settled];
     -- Roles that insert may call this. No job may lose attempts to it, or be due at a time that clients cannot read.
-    IF last.max_attempts < 1 THEN
-        PERFORM _refuse(format('invalid max_attempts: must be at least 1: %s', last.max_attempts));
-    ELSIF change.due < '0001-01-01 00:00:00+00' OR change.due >= '9001-01-01 00:00:00+00' THEN
-        PERFORM _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', change.due));
-    END IF;
+    PERFORM _time_may_be(change.due), _refuse(CASE
+        WHEN last.max_attempts < 1 THEN format('invalid max_attempts: must be at least 1: %s', last.max_attempts)
+    END);
     IF num_nonnulls(held.expires_at, held.expires_in) > 0 THEN
         SELECT e.expires_at, e.expires_in
         INTO new_at, new_in
@@ -408,12 +396,10 @@ BEGIN
     RETURNING h.* INTO held;
 END
 $$;
-COMMENT ON FUNCTION _update_holder IS
-    'Changes a waiting holder as several duplicates with the parameters and the ttl of the first ask for, in their order. held: the job after it. Null: it no longer waits and claims. settled: the number of updates that were applied. 0: the holder was full or overdue, and its claim has ended. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+COMMENT ON FUNCTION _update_holder IS 'Changes a waiting holder as several duplicates with the parameters and the ttl of the first ask for, in their order. held: the job after it. Null: it no longer waits and claims. settled: the number of updates that were applied. 0: the holder was full or overdue, and its claim has ended. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 
 CREATE FUNCTION _cover_holder(held job, given new_job, changes_it_later boolean) RETURNS text
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
     at CONSTANT timestamptz := clock_timestamp();
@@ -457,8 +443,7 @@ BEGIN
     RETURN 'covered';
 END
 $$;
-COMMENT ON FUNCTION _cover_holder IS
-    'Locks a waiting holder until the transaction ends, so that its run begins after that (on_conflict run_again), and lets it expire no sooner than the new job would. changes_it_later: takes the lock of a change. Returns covered, locked (the holder is overdue, and another transaction has it) or moved on (it no longer waits and claims). Runs with the rights of the schema''s owner.';
+COMMENT ON FUNCTION _cover_holder IS 'Locks a waiting holder until the transaction ends, so that its run begins after that (on_conflict run_again), and lets it expire no sooner than the new job would. changes_it_later: takes the lock of a change. Returns covered, locked (the holder is overdue, and another transaction has it) or moved on (it no longer waits and claims). Runs with the rights of the schema''s owner.';
 
 CREATE FUNCTION _same_job(given new_job) RETURNS job
     LANGUAGE plpgsql STABLE
@@ -478,9 +463,7 @@ BEGIN
                 CASE WHEN has_other_args THEN ' with other args' ELSE '' END, to_json(given.kind), to_json(given.queue)
             ),
             HINT = 'An insert that is sent again has the same kind, queue and args. Another job needs another id.',
-            SCHEMA = current_schema(),
-            TABLE = 'job',
-            CONSTRAINT = 'job_pkey';
+            SCHEMA = current_schema(), TABLE = 'job', CONSTRAINT = 'job_pkey';
     END IF;
     RETURN existing;
 END
@@ -504,8 +487,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_rounds IS
-    'Ends an insert that lost more than a hundred rounds against other inserts of one key. Error 42501: row-level security hides the holder from the role. Error 40001: the insert lost 10,000 rounds.';
+COMMENT ON FUNCTION _check_rounds IS 'Ends an insert that lost more than a hundred rounds against other inserts of one key. Error 42501: row-level security hides the holder from the role. Error 40001: the insert lost 10,000 rounds.';
 
 CREATE FUNCTION _next_step(
     on_conflict text, holder_state job_state, unique_until timestamptz, expires_at timestamptz, at timestamptz
@@ -541,14 +523,8 @@ $$;
 COMMENT ON FUNCTION _before_known_id IS 'The jobs before the second or a later one whose id a job already has, which is settled by itself.';
 
 CREATE FUNCTION _with_updates(
-    run new_job[],
-    state job_state,
-    arrived timestamptz,
-    due timestamptz,
-    OUT settled integer,
-    OUT new_args jsonb,
-    OUT new_due timestamptz,
-    OUT passes_on boolean
+    run new_job[], state job_state, arrived timestamptz, due timestamptz,
+    OUT settled integer, OUT new_args jsonb, OUT new_due timestamptz, OUT passes_on boolean
 )
     LANGUAGE plpgsql STABLE
 AS $$
@@ -580,17 +556,11 @@ BEGIN
     passes_on := settled < cardinality(run);
 END
 $$;
-COMMENT ON FUNCTION _with_updates IS
-    'The first of these jobs as it is inserted, after the updates by the jobs behind it. settled: the number of jobs that this covers, the first included. passes_on: the first job is full, and the next job takes its claim.';
+COMMENT ON FUNCTION _with_updates IS 'The first of these jobs as it is inserted, after the updates by the jobs behind it. settled: the number of jobs that this covers, the first included. passes_on: the first job is full, and the next job takes its claim.';
 
 CREATE FUNCTION _meet_holder(
-    run new_job[],
-    changes_it_later boolean,
-    OUT outcome text,
-    OUT holder job,
-    OUT settled integer,
-    OUT replaced job,
-    OUT kept_schedule timestamptz
+    run new_job[], changes_it_later boolean,
+    OUT outcome text, OUT holder job, OUT settled integer, OUT replaced job, OUT kept_schedule timestamptz
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -650,18 +620,11 @@ BEGIN
     END CASE;
 END
 $$;
-COMMENT ON FUNCTION _meet_holder IS
-    'Does with the holder of a key what the first job of a run says. outcome: inserted (sent again), duplicate, rejected, covered or updated: the holder answers for as many jobs as settled says. moved on: a rival was quicker, or the holder is full and gave up its claim. locked: insert without the claim. Null: insert. replaced: the job that the new one replaces.';
+COMMENT ON FUNCTION _meet_holder IS 'Does with the holder of a key what the first job of a run says. outcome: inserted (sent again), duplicate, rejected, covered or updated: the holder answers for as many jobs as settled says. moved on: a rival was quicker, or the holder is full and gave up its claim. locked: insert without the claim. Null: insert. replaced: the job that the new one replaces.';
 
 CREATE FUNCTION _settle_jobs(
-    run new_job[],
-    instant timestamptz,
-    changes_it_later boolean,
-    OUT settled integer,
-    OUT answer insert_answer,
-    OUT former uuid,
-    OUT stopped uuid,
-    OUT passes_on boolean,
+    run new_job[], instant timestamptz, changes_it_later boolean,
+    OUT settled integer, OUT answer insert_answer, OUT former uuid, OUT stopped uuid, OUT passes_on boolean,
     OUT replaced_in_turn boolean
 )
     LANGUAGE plpgsql VOLATILE
@@ -788,5 +751,4 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _settle_jobs IS
-    'Inserts the first job of a run, or lets the holder of the key answer. instant: when the batch began. Null: now. changes_it_later: a later job may change the holder. settled: how many jobs it answers. Null: one. former: the job whose claim ended. stopped: the runner of a job that was cancelled. passes_on: the claim went to the next job. replaced_in_turn: each was replaced by the next.';
+COMMENT ON FUNCTION _settle_jobs IS 'Inserts the first job of a run, or lets the holder of the key answer. instant: when the batch began. Null: now. changes_it_later: a later job may change the holder. settled: how many jobs it answers. Null: one. former: the job whose claim ended. stopped: the runner of a job that was cancelled. passes_on: the claim went to the next job. replaced_in_turn: each was replaced by the next.';

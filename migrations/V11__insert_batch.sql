@@ -49,8 +49,7 @@ BEGIN
     ORDER BY s.number;
 END
 $$;
-COMMENT ON FUNCTION _jobs_by_key IS
-    'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates or replacements of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
+COMMENT ON FUNCTION _jobs_by_key IS 'The jobs of a batch in the one order in which every batch locks its keys. A row of run has one job, or successive updates or replacements of one key that can be applied together. changes_it_later: whether a job of the batch with the same key may change its holder.';
 
 CREATE FUNCTION _limit_wait(max_wait interval) RETURNS text
     LANGUAGE sql VOLATILE
@@ -65,12 +64,8 @@ COMMENT ON FUNCTION _limit_wait IS 'Sets lock_timeout to max_wait for the rest o
 CREATE FUNCTION _wake_for(jobs uuid[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
 AS $$
-DECLARE
-    queues CONSTANT text[] := ARRAY(
-        SELECT DISTINCT j.queue::text FROM job AS j WHERE j.id = ANY (jobs) AND j.state = 'available'
-    );
 BEGIN
-    PERFORM _wake_runners(queues);
+    PERFORM _wake_runners(ARRAY(SELECT DISTINCT j.queue::text FROM job AS j WHERE j.id = ANY (jobs) AND j.state = 'available'));
 END
 $$;
 COMMENT ON FUNCTION _wake_for IS 'Notifies idle runners at the commit about those of these jobs, inserted or locked here, that are available.';
@@ -198,16 +193,10 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _insert_one_by_one IS
-    'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled.';
+COMMENT ON FUNCTION _insert_one_by_one IS 'Settles the jobs of a batch one by one, in the order in which every batch locks its keys. answers: one for each place, as it was when the job was settled. woken: the jobs that may start. stopped: the runners whose running jobs were cancelled.';
 
 CREATE FUNCTION _insert_batch(
-    jobs new_job[],
-    one_by_one boolean,
-    is_each boolean,
-    max_wait interval,
-    folded integer[],
-    keys text[] DEFAULT NULL
+    jobs new_job[], one_by_one boolean, is_each boolean, max_wait interval, folded integer[], keys text[] DEFAULT NULL
 ) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
     -- As in _insert_one.
@@ -301,5 +290,4 @@ BEGIN
     ORDER BY a.place;
 END
 $$;
-COMMENT ON FUNCTION _insert_batch IS
-    'Inserts a batch, all or none. one_by_one: with _insert_one_by_one, for another on_conflict than ignore, equal keys, or ids that may exist. Else with _insert_unique. is_each: a rejection concerns only its own job. Else only the rejected places are returned. busy comes once, without a place. folded: for each place, how many other inputs it stands for. keys: those of the jobs. Null: not at hand.';
+COMMENT ON FUNCTION _insert_batch IS 'Inserts a batch, all or none. one_by_one: with _insert_one_by_one, for another on_conflict than ignore, equal keys, or ids that may exist. Else with _insert_unique. is_each: a rejection concerns only its own job. Else only the rejected places are returned. busy comes once, without a place. folded: for each place, how many other inputs it stands for. keys: those of the jobs. Null: not at hand.';

@@ -6,11 +6,9 @@ CREATE FUNCTION _is_to_100_years(length interval) RETURNS boolean
     RETURN length BETWEEN interval '0' AND interval '36525 days' AND timestamp 'epoch' + length <= timestamp '2070-01-01';
 COMMENT ON FUNCTION _is_to_100_years IS 'Whether a length of time is 0 to 100 years, which are 36,525 days.';
 
-CREATE FUNCTION _check_expiry(expires_at timestamptz, expires_in interval, scheduled_at timestamptz) RETURNS void
-    LANGUAGE plpgsql STABLE
-AS $$
-DECLARE
-    problem CONSTANT text := CASE
+CREATE FUNCTION _check_expiry(expires_at timestamptz, expires_in interval, scheduled_at timestamptz) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN _refuse(CASE
         WHEN expires_at IS NOT NULL AND expires_in IS NOT NULL THEN 'invalid expires_in: not together with expires_at'
         WHEN expires_at <> 'infinity' AND (expires_at < '0001-01-01 00:00:00+00' OR expires_at >= '9001-01-01 00:00:00+00') THEN
             format('invalid expires_at: must be in the years 1 to 9000, or infinity: %s', expires_at)
@@ -18,30 +16,13 @@ DECLARE
             format('invalid expires_at: must be after scheduled_at: %s and %s', expires_at, scheduled_at)
         WHEN expires_in = interval '0' OR NOT _is_to_100_years(expires_in) THEN
             format('invalid expires_in: must be more than 0 and at most 100 years: %s', expires_in)
-    END;
-BEGIN
-    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
-END
-$$;
+    END);
 COMMENT ON FUNCTION _check_expiry IS 'Raises error 22023 if a job cannot have this expires_at or expires_in.';
 
 CREATE FUNCTION _new_job(
-    kind text,
-    args jsonb,
-    queue text,
-    meta jsonb,
-    priority integer,
-    max_attempts integer,
-    scheduled_at timestamptz,
-    unique_policy jsonb,
-    id uuid,
-    pending boolean,
-    group_key text,
-    group_policy jsonb,
-    group_limit integer,
-    in_order boolean,
-    expires_at timestamptz DEFAULT NULL,
-    expires_in interval DEFAULT NULL
+    kind text, args jsonb, queue text, meta jsonb, priority integer, max_attempts integer, scheduled_at timestamptz,
+    unique_policy jsonb, id uuid, pending boolean, group_key text, group_policy jsonb, group_limit integer,
+    in_order boolean, expires_at timestamptz DEFAULT NULL, expires_in interval DEFAULT NULL
 ) RETURNS new_job
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -49,7 +30,6 @@ DECLARE
     claim record;
     of_kind record;
     of_group record;
-    problem text;
 BEGIN
     IF expires_at IS NOT NULL OR expires_in IS NOT NULL THEN
         PERFORM _check_expiry(expires_at, expires_in, scheduled_at);
@@ -89,20 +69,18 @@ BEGIN
 
     claim := _job_claim(kind, args, queue, meta, priority, max_attempts, scheduled_at, unique_policy);
     IF group_key IS NOT NULL OR group_policy IS NOT NULL OR group_limit IS NOT NULL OR in_order THEN
-        problem := CASE
+        PERFORM _refuse(CASE
             WHEN group_key IS NOT NULL AND group_policy IS NOT NULL THEN 'invalid group_policy: not together with group_key'
             WHEN group_key IS NULL AND group_policy IS NULL THEN
                 'invalid ' || CASE WHEN group_limit IS NULL THEN 'in_order' ELSE 'group_limit' END
                     || ': needs a group_key or a group_policy'
             WHEN octet_length(group_key) NOT BETWEEN 1 AND 512 THEN
                 format('invalid group_key: must be 1 to 512 bytes: %s', octet_length(group_key))
-            WHEN group_limit NOT BETWEEN 1 AND 32767 THEN
-                format('invalid group_limit: must be 1 to 32767: %s', group_limit)
+            WHEN group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', group_limit)
             WHEN in_order AND group_limit > 1 THEN
                 format('invalid group_limit: must be 1 for a job that is in_order: %s', group_limit)
             WHEN group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
-        END;
-        PERFORM _refuse(problem) WHERE problem IS NOT NULL;
+        END);
         IF group_policy IS NOT NULL THEN
             of_group := _job_claim(kind, args, queue, meta, 0, NULL, NULL, group_policy);
             -- For people: the text says what the jobs of the group have in common. A long one is hashed.
@@ -133,17 +111,13 @@ CREATE TYPE inserted_job AS (
 );
 COMMENT ON TYPE inserted_job IS 'The result of insert_job. The comment of insert_job describes each column.';
 
-CREATE FUNCTION _check_insert_options(max_wait interval, on_reject text) RETURNS void
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-AS $$
-BEGIN
-    IF max_wait < interval '0' THEN
-        PERFORM _refuse(format('invalid max_wait: must not be negative: %s', max_wait));
-    ELSIF on_reject IS NULL OR on_reject NOT IN ('error', 'row') THEN
-        PERFORM _refuse(format('invalid on_reject: must be error or row: %s', coalesce(to_json(on_reject)::text, 'null')));
-    END IF;
-END
-$$;
+CREATE FUNCTION _check_insert_options(max_wait interval, on_reject text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN _refuse(CASE
+        WHEN max_wait < interval '0' THEN format('invalid max_wait: must not be negative: %s', max_wait)
+        WHEN (on_reject IN ('error', 'row')) IS NOT TRUE THEN
+            format('invalid on_reject: must be error or row: %s', coalesce(to_json(on_reject)::text, 'null'))
+    END);
 COMMENT ON FUNCTION _check_insert_options IS 'Raises error 22023 if max_wait or on_reject of insert_job is invalid.';
 
 CREATE FUNCTION _raise_busy(max_wait interval) RETURNS void
@@ -209,9 +183,7 @@ BEGIN
             MESSAGE = format('duplicate: the unique key is held by job %s (%s)', answer.id, answer.state),
             DETAIL = format('{"holder": "%s", "state": "%s"}', answer.id, answer.state),
             HINT = 'Nothing was inserted. To go on with the transaction, pass on_reject => ''row'', or insert within a savepoint.',
-            SCHEMA = current_schema(),
-            TABLE = 'job',
-            CONSTRAINT = 'job_unique_key';
+            SCHEMA = current_schema(), TABLE = 'job', CONSTRAINT = 'job_unique_key';
     END IF;
     -- A job that was there before has no created_at here: its insert was sent again.
     IF answer.outcome = 'inserted' AND answer.created_at IS NOT NULL THEN
@@ -223,8 +195,7 @@ BEGIN
     )::inserted_job;
 END
 $$;
-COMMENT ON FUNCTION insert_job IS
-    'Inserts a job in the caller''s transaction. Returns the new job, or with duplicate set the job that claims its key. An argument that is left out, or null, is taken from the kind if the kind is registered. replaced: the job that the new one replaced. outcome: inserted, duplicate, updated, covered or rejected. Error 22023 names the invalid argument. The arguments are listed in docs/reference/sql.md.';
+COMMENT ON FUNCTION insert_job IS 'Inserts a job in the caller''s transaction. Returns the new job, or with duplicate set the job that claims its key. An argument that is left out, or null, is taken from the kind if the kind is registered. replaced: the job that the new one replaced. outcome: inserted, duplicate, updated, covered or rejected. Error 22023 names the invalid argument. The arguments are listed in docs/reference/sql.md.';
 
 CREATE FUNCTION _is_whole(given jsonb, lowest integer, highest integer) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -245,15 +216,13 @@ DECLARE
     ];
     waits CONSTANT boolean := document ?| '{after, after_failed, after_final}'
         AND EXISTS (SELECT FROM _read_parents(document, place));
-    problem text;
     given new_job;
     expires_in interval;
 BEGIN
     IF jsonb_typeof(document) <> 'object' THEN
         PERFORM _refuse(format('must be an object: %s', left(document::text, 80)));
     END IF;
-    SELECT coalesce('unknown member: ' || m.stranger, format('invalid %s: must be %s: %s', e.key, m.must, e.value))
-    INTO problem
+    PERFORM _refuse(coalesce('unknown member: ' || m.stranger, format('invalid %s: must be %s: %s', e.key, m.must, e.value)))
     FROM jsonb_each(document) AS e
     CROSS JOIN LATERAL (
         SELECT
@@ -271,13 +240,9 @@ BEGIN
                 THEN 'a time with its zone, such as 2026-02-12T15:15:00Z'
             END AS must
     ) AS m
-    WHERE coalesce(m.stranger, m.must) IS NOT NULL
-    LIMIT 1;
-    IF problem IS NULL AND waits AND (document ->> 'pending')::boolean THEN
-        problem := 'invalid pending: not together with after';
-    END IF;
-    IF problem IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = problem;
+    WHERE coalesce(m.stranger, m.must) IS NOT NULL;
+    IF waits AND (document ->> 'pending')::boolean THEN
+        PERFORM _refuse('invalid pending: not together with after');
     ELSIF document ->> 'expires_in' IS NOT NULL THEN
         BEGIN
             expires_in := (document ->> 'expires_in')::interval;
@@ -309,8 +274,7 @@ BEGIN
     RETURN given;
 END
 $$;
-COMMENT ON FUNCTION _read_job IS
-    'Reads one of the objects of insert_jobs strictly, and makes its keys. Error 22023 names the invalid member. Error 22P02: the id is no UUID. Another error of class 22: scheduled_at is no time.';
+COMMENT ON FUNCTION _read_job IS 'Reads one of the objects of insert_jobs strictly, and makes its keys. Error 22023 names the invalid member. Error 22P02: the id is no UUID. Another error of class 22: scheduled_at is no time.';
 
 CREATE FUNCTION insert_jobs(jobs jsonb, max_wait interval DEFAULT NULL, on_reject text DEFAULT 'error')
 RETURNS TABLE (
@@ -397,9 +361,7 @@ BEGIN
                 FROM unnest(answers) AS a
             ),
             HINT = 'To go on with the transaction, pass on_reject => ''row'', or insert within a savepoint.',
-            SCHEMA = current_schema(),
-            TABLE = 'job',
-            CONSTRAINT = 'job_unique_key';
+            SCHEMA = current_schema(), TABLE = 'job', CONSTRAINT = 'job_unique_key';
     END IF;
     -- An answer without a place stands for every job that no other names, here and below.
     INSERT INTO history_tally (at, inserted, completed, failed, discarded, kind, queue, waits, runs)
@@ -418,12 +380,9 @@ BEGIN
     FROM unnest(batch) AS u
     LEFT JOIN unnest(answers) AS a ON a.place = u.place
     CROSS JOIN LATERAL (
-        SELECT coalesce(
-            a.outcome, CASE WHEN (answers[1]).outcome = 'rejected' THEN 'not_inserted' ELSE 'inserted' END
-        )
+        SELECT coalesce(a.outcome, CASE WHEN (answers[1]).outcome = 'rejected' THEN 'not_inserted' ELSE 'inserted' END)
     ) AS o (outcome)
     ORDER BY u.place;
 END
 $$;
-COMMENT ON FUNCTION insert_jobs IS
-    'Inserts many jobs in the caller''s transaction, all or none, as if one after another. jobs: an array of objects, of at most 64 MB, whose members are the arguments of insert_job. Times are texts with their zone. after can name indexes of earlier jobs. Returns one row for each job, in their order. index counts from 0. Error 22023 names the job by its index. See docs/reference/sql.md.';
+COMMENT ON FUNCTION insert_jobs IS 'Inserts many jobs in the caller''s transaction, all or none, as if one after another. jobs: an array of objects, of at most 64 MB, whose members are the arguments of insert_job. Times are texts with their zone. after can name indexes of earlier jobs. Returns one row for each job, in their order. index counts from 0. Error 22023 names the job by its index. See docs/reference/sql.md.';

@@ -22,8 +22,7 @@ BEGIN
     RETURN given.unique_key;
 END
 $$;
-COMMENT ON FUNCTION unique_key IS
-    'The unique key of a job: the SHA-256 of the canonical text of its parts, in lowercase hex. unique_policy has the members keys, args_keys, optional_args_keys, meta_keys, exclude_type, window, key, like, states, scope, period, ttl, until, on_conflict, update, max_items, debounce, max_delay and on_reentry (docs/reference/sql.md). What is left out is the registered kind''s. Error 22023 names it.';
+COMMENT ON FUNCTION unique_key IS 'The unique key of a job: the SHA-256 of the canonical text of its parts, in lowercase hex. unique_policy has the members keys, args_keys, optional_args_keys, meta_keys, exclude_type, window, key, like, states, scope, period, ttl, until, on_conflict, update, max_items, debounce, max_delay and on_reentry (docs/reference/sql.md). What is left out is the registered kind''s. Error 22023 names it.';
 
 CREATE FUNCTION _claim_end(unique_states smallint, until_start boolean, unique_until timestamptz) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -52,11 +51,7 @@ COMMENT ON FUNCTION _claim_end IS 'When a holder''s claim ends, as a sentence. T
 
 CREATE FUNCTION _explain_insert(
     given new_job,
-    OUT outcome text,
-    OUT replaced uuid,
-    OUT new_args jsonb,
-    OUT new_scheduled_at timestamptz,
-    OUT answered_at timestamptz,
+    OUT outcome text, OUT replaced uuid, OUT new_args jsonb, OUT new_scheduled_at timestamptz, OUT answered_at timestamptz,
     OUT holder job
 )
     LANGUAGE plpgsql STABLE
@@ -110,8 +105,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _explain_insert IS
-    'The effect that _settle_jobs would have for one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: the values of the holder after an update. The function for users is explain_unique.';
+COMMENT ON FUNCTION _explain_insert IS 'The effect that _settle_jobs would have for one job, without locks or writes. holder: the job that claims the key. new_args, new_scheduled_at: the values of the holder after an update. The function for users is explain_unique.';
 
 CREATE FUNCTION explain_unique(
     kind text,
@@ -127,8 +121,7 @@ CREATE FUNCTION explain_unique(
     canonical text, unique_key text, would_claim_in text[], outcome text, replaced uuid, holder uuid, holder_state text,
     holder_age interval, claims_in text[], frees text, new_args jsonb, new_scheduled_at timestamptz
 )
-    LANGUAGE plpgsql STABLE
-    ROWS 1
+    LANGUAGE plpgsql STABLE ROWS 1
 AS $$
 DECLARE
     given new_job;
@@ -144,5 +137,4 @@ BEGIN
     FROM _explain_insert(given) AS e;
 END
 $$;
-COMMENT ON FUNCTION explain_unique IS
-    'The effect that insert_job would have with the same arguments, without locks or writes. canonical: the text whose SHA-256 is the key. Null: a raw key. would_claim_in, claims_in: the states in which the new job and the holder claim the key. frees: when the holder''s claim ends. new_args, new_scheduled_at: those of the holder after an update. Errors as insert_job.';
+COMMENT ON FUNCTION explain_unique IS 'The effect that insert_job would have with the same arguments, without locks or writes. canonical: the text whose SHA-256 is the key. Null: a raw key. would_claim_in, claims_in: the states in which the new job and the holder claim the key. frees: when the holder''s claim ends. new_args, new_scheduled_at: those of the holder after an update. Errors as insert_job.';

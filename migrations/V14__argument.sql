@@ -1,34 +1,23 @@
 -- Checks of arguments: each raises error 22023, which names the argument and its value.
 
-CREATE FUNCTION _refuse(problem text) RETURNS boolean
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    RAISE invalid_parameter_value USING MESSAGE = problem;
-END
-$$;
-COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For arguments outside their limits.';
-
 CREATE FUNCTION _queue_may_be(queue_name text) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN _name_problem('queue', queue_name) IS NULL OR _refuse('invalid ' || _name_problem('queue', queue_name));
+    RETURN _refuse('invalid ' || _name_problem('queue', queue_name));
 COMMENT ON FUNCTION _queue_may_be IS 'Returns true if the text can be the name of a queue. Otherwise raises error 22023.';
 
 CREATE FUNCTION _hold_may_be(hold_for interval) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN CASE
+    RETURN _refuse(CASE
         WHEN (hold_for BETWEEN interval '0' AND interval '365250 days') IS NOT TRUE THEN
-            _refuse(format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null')))
-        ELSE true
-    END;
+            format('invalid hold: must be 0 to 1000 years: %s', coalesce(hold_for::text, 'null'))
+    END);
 COMMENT ON FUNCTION _hold_may_be IS 'Returns true if a queue or a group can be held for this time. Otherwise raises error 22023.';
 
 CREATE FUNCTION _time_may_be(scheduled_at timestamptz) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN scheduled_at IS NULL THEN _refuse('invalid scheduled_at: must not be null')
+    RETURN _refuse(CASE
+        WHEN scheduled_at IS NULL THEN 'invalid scheduled_at: must not be null'
         WHEN scheduled_at < '0001-01-01 00:00:00+00' OR scheduled_at >= '9001-01-01 00:00:00+00' THEN
-            _refuse(format('invalid scheduled_at: must be in the years 1 to 9000: %s', scheduled_at))
-        ELSE true
-    END;
+            format('invalid scheduled_at: must be in the years 1 to 9000: %s', scheduled_at)
+    END);
 COMMENT ON FUNCTION _time_may_be IS 'Returns true if a job can be due at this time. Otherwise raises error 22023.';

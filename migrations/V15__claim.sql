@@ -12,31 +12,6 @@
 -- The caller's rows stay locked meanwhile. An insert that holds a contested key and waits for one of those rows is in a
 -- deadlock with these functions. They must end before deadlock_timeout (1 s) aborts that insert.
 
-CREATE FUNCTION _free_claims(ids uuid[], next_state job_state, OUT comers uuid[], OUT expired uuid[])
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    -- The holder is found by a probe for each job. The planner would make a join with all claims of NOT EXISTS.
-    SELECT array_agg(f.id), array_agg(f.holder) FILTER (WHERE f.holder IS NOT NULL)
-    INTO comers, expired
-    FROM (
-        SELECT DISTINCT ON (j.unique_key) j.id, h.id AS holder, h.unique_until
-        FROM job AS j
-        LEFT JOIN LATERAL (
-            SELECT c.id, c.unique_until FROM job AS c WHERE c.unique_key = j.unique_key AND c.claims LIMIT 1
-        ) AS h ON true
-        WHERE j.id = ANY (ids)
-            AND NOT j.claims
-            AND j.unique_states & _state_bit(coalesce(next_state, j.state)) <> 0
-            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
-        ORDER BY j.unique_key, j.id
-    ) AS f
-    WHERE f.holder IS NULL OR f.unique_until <= clock_timestamp();
-END
-$$;
-COMMENT ON FUNCTION _free_claims IS
-    'Of jobs without their claims, those that may take them: one for each key that no other job claims. next_state: the state that the jobs are about to enter. Null: they keep their state. expired: the jobs whose claims on these keys have expired. Null: none.';
-
 CREATE FUNCTION _unmet_parents(child uuid, retried uuid[]) RETURNS uuid[]
     LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -106,8 +81,7 @@ BEGIN
     WHERE j.id = ANY (ids);
 END
 $$;
-COMMENT ON FUNCTION _retry IS
-    'Makes jobs available at once, with at least one attempt left, or pending if a parent has not ended as they ask. with_claims: whether the jobs take back the claims that they lack. retried: all jobs of the retry.';
+COMMENT ON FUNCTION _retry IS 'Makes jobs available at once, with at least one attempt left, or pending if a parent has not ended as they ask. with_claims: whether the jobs take back the claims that they lack. retried: all jobs of the retry.';
 
 CREATE FUNCTION _try_claims(comers uuid[], expired uuid[], retried uuid[]) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -140,7 +114,23 @@ DECLARE
     began timestamptz;
     lost interval := '0';
 BEGIN
-    found := _free_claims(ids, CASE WHEN retried IS NOT NULL THEN 'available'::job_state END);
+    -- One job for each key that no other job claims, or whose holder's claim has expired. The holder is found by a probe for
+    -- each job. The planner would make a join with all claims of NOT EXISTS.
+    SELECT array_agg(f.id) AS comers, array_agg(f.holder) FILTER (WHERE f.holder IS NOT NULL) AS expired
+    INTO found
+    FROM (
+        SELECT DISTINCT ON (j.unique_key) j.id, h.id AS holder, h.unique_until
+        FROM job AS j
+        LEFT JOIN LATERAL (
+            SELECT c.id, c.unique_until FROM job AS c WHERE c.unique_key = j.unique_key AND c.claims LIMIT 1
+        ) AS h ON true
+        WHERE j.id = ANY (ids)
+            AND NOT j.claims
+            AND j.unique_states & _state_bit(CASE WHEN retried IS NOT NULL THEN 'available' ELSE j.state END) <> 0
+            AND (j.unique_until IS NULL OR j.unique_until > clock_timestamp())
+        ORDER BY j.unique_key, j.id
+    ) AS f
+    WHERE f.holder IS NULL OR f.unique_until <= clock_timestamp();
     IF found.comers IS NULL OR _try_claims(found.comers, found.expired, retried) THEN
         RETURN coalesce(found.comers, '{}');
     END IF;
@@ -215,8 +205,7 @@ BEGIN
     RETURN coalesce(discarded, '{}');
 END
 $$;
-COMMENT ON FUNCTION _take_claims IS
-    'Gives jobs that yielded their claim on re-entry their claim back if the key is free. The other jobs go on without a claim, or are discarded if their policy says so. Returns the ids of the discarded jobs.';
+COMMENT ON FUNCTION _take_claims IS 'Gives jobs that yielded their claim on re-entry their claim back if the key is free. The other jobs go on without a claim, or are discarded if their policy says so. Returns the ids of the discarded jobs.';
 
 CREATE FUNCTION _settle(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
@@ -297,8 +286,7 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL _jobs_of_groups(q.queue, kinds, w.free, 1, false, except_ids, 10000, '', '{}') AS g
 ) AS n (id)
 $$;
-COMMENT ON FUNCTION _next_jobs IS
-    'The jobs that a fetch from the heads of these queues would take now. free: the free slots, for each queue. kinds null: any kind. except_ids: jobs to leave out. The first sixteen jobs of each sort are included even if they are locked. After a fetch that was given up, the server may still hold the locks of its jobs.';
+COMMENT ON FUNCTION _next_jobs IS 'The jobs that a fetch from the heads of these queues would take now. free: the free slots, for each queue. kinds null: any kind. except_ids: jobs to leave out. The first sixteen jobs of each sort are included even if they are locked. After a fetch that was given up, the server may still hold the locks of its jobs.';
 
 CREATE FUNCTION try_jobs(ids uuid[], worker uuid)
     RETURNS TABLE (id uuid, is_there boolean, is_locked boolean, bytes bigint, took double precision, code text, problem text)
@@ -381,8 +369,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION try_jobs IS
-    'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. worker null: they are only read. Returns one row for each tried job. bytes: the approximate size of its values. Null: they cannot be read. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later ones were not tried.';
+COMMENT ON FUNCTION try_jobs IS 'Tries one by one whether available jobs can be read and started by the worker. Every trial is rolled back. worker null: they are only read. Returns one row for each tried job. bytes: the approximate size of its values. Null: they cannot be read. code, problem: the error of the database. Code 57014: the statement timed out at this job, and the later ones were not tried.';
 
 CREATE FUNCTION _discard_unreadable(job_id uuid, reason text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -413,8 +400,7 @@ BEGIN
     RETURN false;
 END
 $$;
-COMMENT ON FUNCTION _discard_unreadable IS
-    'Discards an available job that no fetch can return, with the reason. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked, or it cannot be changed.';
+COMMENT ON FUNCTION _discard_unreadable IS 'Discards an available job that no fetch can return, with the reason. Returns whether the job is out of the way: it was discarded, or is not available any more. False: another transaction has the job locked, or it cannot be changed.';
 
 CREATE FUNCTION release_claim(unique_key text) RETURNS uuid
     LANGUAGE sql VOLATILE
@@ -424,5 +410,4 @@ AS $$
     WHERE j.unique_key = release_claim.unique_key COLLATE "C" AND j.claims
     RETURNING j.id
 $$;
-COMMENT ON FUNCTION release_claim IS
-    'For operators: ends the claim on a key for good. The job that claimed it otherwise stays as it is. Returns the id of that job, even if the claim had expired. Null: no job claims the key.';
+COMMENT ON FUNCTION release_claim IS 'For operators: ends the claim on a key for good. The job that claimed it otherwise stays as it is. Returns the id of that job, even if the claim had expired. Null: no job claims the key.';

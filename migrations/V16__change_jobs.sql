@@ -10,8 +10,7 @@ CREATE TABLE change_log (
     subject jsonb NOT NULL,
     CONSTRAINT change_log_pkey PRIMARY KEY (id)
 );
-COMMENT ON TABLE change_log IS
-    'One row per change that a program, the command or the dashboard made. The row is written in the transaction of the change. A change of queues, kinds or periodic jobs is logged if it has an actor, and so is an insert. The pruner deletes rows after 90 days.';
+COMMENT ON TABLE change_log IS 'One row per change that a program, the command or the dashboard made. The row is written in the transaction of the change. A change of queues, kinds or periodic jobs is logged if it has an actor, and so is an insert. The pruner deletes rows after 90 days.';
 COMMENT ON COLUMN change_log.id IS 'UUIDv7: ids follow time.';
 COMMENT ON COLUMN change_log.at IS 'When the change was made. For a change in batches, when the first batch was made.';
 COMMENT ON COLUMN change_log.last_at IS 'When the last batch was made.';
@@ -74,8 +73,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(cancel_jobs.ids, cancel_jobs.states, 'cancelled') AS e;
 END;
-COMMENT ON FUNCTION cancel_jobs IS
-    'Cancels the jobs with these ids that are not final. With states, only jobs in one of these states. A running job is cancelled at once: its runner is notified, and the result of its worker is dropped. Returns one row per cancelled job.';
+COMMENT ON FUNCTION cancel_jobs IS 'Cancels the jobs with these ids that are not final. With states, only jobs in one of these states. A running job is cancelled at once: its runner is notified, and the result of its worker is dropped. Returns one row per cancelled job.';
 
 CREATE FUNCTION discard_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -83,8 +81,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT e.id, e.kind, e.queue, e.attempt, e.state FROM _end_jobs(discard_jobs.ids, discard_jobs.states, 'discarded') AS e;
 END;
-COMMENT ON FUNCTION discard_jobs IS
-    'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
+COMMENT ON FUNCTION discard_jobs IS 'Discards the jobs with these ids that are not final, as jobs that failed for good. With states, only jobs in one of these states. Each gets an error with the code by_operator. A running job is discarded at once: its runner is notified, and the result of its worker is dropped. Returns one row per discarded job.';
 
 CREATE FUNCTION _cancelled_below(ids uuid[]) RETURNS uuid[]
     LANGUAGE sql STABLE
@@ -165,14 +162,10 @@ BEGIN
     claiming := _claim_free_keys(returning_ids, wanted);
     refused := ARRAY(SELECT s.id FROM unnest(strict_ids) AS s (id) WHERE (s.id = ANY (claiming)) IS NOT TRUE);
     IF cardinality(claiming) < cardinality(wanted) THEN
-        yielding := ARRAY(
-            SELECT w.id FROM unnest(wanted) AS w (id) WHERE (w.id = ANY (claiming || refused)) IS NOT TRUE
-        );
+        yielding := ARRAY(SELECT w.id FROM unnest(wanted) AS w (id) WHERE (w.id = ANY (claiming || refused)) IS NOT TRUE);
         PERFORM _retry(yielding, false, wanted);
         -- Where the key is taken, the policy of a waiting job may discard it.
-        PERFORM _take_claims(
-            ARRAY(SELECT y.id FROM unnest(yielding) AS y (id) WHERE y.id = ANY (returning_ids))
-        );
+        PERFORM _take_claims(ARRAY(SELECT y.id FROM unnest(yielding) AS y (id) WHERE y.id = ANY (returning_ids)));
     END IF;
     IF afresh THEN
         -- Without the attempts that _retry added.
@@ -184,8 +177,7 @@ BEGIN
     PERFORM _wake_for(wanted) WHERE EXISTS (SELECT FROM runner AS r WHERE r.idle);
     PERFORM _wake_releaser() WHERE EXISTS (SELECT FROM job AS j WHERE j.id = ANY (wanted) AND j.state = 'pending');
     RETURN QUERY
-    SELECT
-        j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.state::text, r.is_refused, h.id
+    SELECT j.id, j.kind::text, j.queue::text, j.attempt::smallint, j.state::text, r.is_refused, h.id
     FROM job AS j
     CROSS JOIN LATERAL (SELECT (j.id = ANY (refused)) IS TRUE) AS r (is_refused)
     LEFT JOIN LATERAL (
@@ -194,8 +186,7 @@ BEGIN
     WHERE j.id = ANY (wanted);
 END
 $$;
-COMMENT ON FUNCTION retry_jobs IS
-    'Makes final and waiting jobs available, with at least one attempt left, or with all of them (afresh). states: only jobs in these states. A job whose parents have not ended as it asks becomes pending, and so do the jobs that were cancelled because of it. A job whose key is taken goes on without it. If its policy says discard, it is discarded, or refused if it is final. Returns one row per job.';
+COMMENT ON FUNCTION retry_jobs IS 'Makes final and waiting jobs available, with at least one attempt left, or with all of them (afresh). states: only jobs in these states. A job whose parents have not ended as it asks becomes pending, and so do the jobs that were cancelled because of it. A job whose key is taken goes on without it. If its policy says discard, it is discarded, or refused if it is final. Returns one row per job.';
 
 CREATE FUNCTION _let_wait(ids uuid[], states text[], until timestamptz)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -235,9 +226,7 @@ BEGIN ATOMIC
         WHERE j.id = w.id
         RETURNING j.id, j.kind, j.queue, j.attempt, j.state
     ),
-    settled AS MATERIALIZED (
-        SELECT _settle(array_agg(c.id)) AS discarded FROM changed AS c
-    )
+    settled AS MATERIALIZED (SELECT _settle(array_agg(c.id)) AS discarded FROM changed AS c)
     SELECT
         c.id, c.kind, c.queue, c.attempt,
         CASE WHEN c.id = ANY (s.discarded) THEN 'discarded' ELSE c.state::text END
@@ -252,8 +241,7 @@ RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
 BEGIN ATOMIC
     SELECT w.id, w.kind, w.queue, w.attempt, w.state FROM _let_wait(release_jobs.ids, release_jobs.states, until => NULL) AS w;
 END;
-COMMENT ON FUNCTION release_jobs IS
-    'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';
+COMMENT ON FUNCTION release_jobs IS 'Releases the pending jobs with these ids. With states, only jobs in one of these states. A job becomes available now, or scheduled if its time has not come. Notifies idle runners. Returns one row per job with its new state.';
 
 CREATE FUNCTION reschedule_jobs(ids uuid[], scheduled_at timestamptz, states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -265,8 +253,7 @@ BEGIN ATOMIC
         CASE WHEN _time_may_be(reschedule_jobs.scheduled_at) THEN reschedule_jobs.scheduled_at END
     ) AS w;
 END;
-COMMENT ON FUNCTION reschedule_jobs IS
-    'Changes the time of the waiting jobs with these ids. With states, only jobs in one of these states. A job that is due becomes available at once. A pending job stays pending. Notifies idle runners. Returns one row per job with its new state. Error 22023 for a time that is null or outside the years 1 to 9000.';
+COMMENT ON FUNCTION reschedule_jobs IS 'Changes the time of the waiting jobs with these ids. With states, only jobs in one of these states. A job that is due becomes available at once. A pending job stays pending. Notifies idle runners. Returns one row per job with its new state. Error 22023 for a time that is null or outside the years 1 to 9000.';
 
 CREATE FUNCTION set_priority(ids uuid[], priority integer, states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -278,10 +265,10 @@ BEGIN ATOMIC
         WHERE j.id = ANY (set_priority.ids)
             AND (set_priority.states IS NULL OR j.state = ANY (set_priority.states::job_state[]))
             AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
-            AND CASE
-                WHEN set_priority.priority BETWEEN -32768 AND 32767 THEN true
-                ELSE _refuse(format('invalid priority: must be -32768 to 32767: %s', coalesce(set_priority.priority::text, 'null')))
-            END
+            AND _refuse(CASE
+                WHEN (set_priority.priority BETWEEN -32768 AND 32767) IS NOT TRUE THEN
+                    format('invalid priority: must be -32768 to 32767: %s', coalesce(set_priority.priority::text, 'null'))
+            END)
         ORDER BY j.id
         FOR NO KEY UPDATE
     )
@@ -292,8 +279,7 @@ BEGIN ATOMIC
     WHERE j.id = w.id
     RETURNING j.id, j.kind, j.queue, j.attempt, j.state::text;
 END;
-COMMENT ON FUNCTION set_priority IS
-    'Changes the priority of the waiting jobs with these ids. With states, only jobs in one of these states. A higher priority runs first. Returns one row per job. Error 22023 for a priority that is null or outside -32768 to 32767.';
+COMMENT ON FUNCTION set_priority IS 'Changes the priority of the waiting jobs with these ids. With states, only jobs in one of these states. A higher priority runs first. Returns one row per job. Error 22023 for a priority that is null or outside -32768 to 32767.';
 
 CREATE FUNCTION delete_jobs(ids uuid[], states text[] DEFAULT NULL)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text)
@@ -332,12 +318,9 @@ BEGIN
             AND (SELECT o.child FROM job_parent AS o WHERE o.parent = j.id AND o.outcome IS NULL LIMIT 1) IS NULL
         RETURNING j.id, j.kind, j.queue, j.attempt, j.state
     ),
-    forgotten AS (
-        DELETE FROM job_parent AS e WHERE e.child = ANY (ARRAY(SELECT d.id FROM deleted AS d))
-    )
+    forgotten AS (DELETE FROM job_parent AS e WHERE e.child = ANY (ARRAY(SELECT d.id FROM deleted AS d)))
     SELECT d.id, d.kind::text, d.queue::text, d.attempt::smallint, d.state::text
     FROM deleted AS d;
 END
 $$;
-COMMENT ON FUNCTION delete_jobs IS
-    'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a child, its parent is not deleted. Returns one row per deleted job with the state that it had.';
+COMMENT ON FUNCTION delete_jobs IS 'Deletes the jobs with these ids that are not running. With states, only jobs in one of these states. The unique keys that they claimed are free. The edges of their children get the final state as the outcome. A job that was not final counts as cancelled. If another transaction has locked a child, its parent is not deleted. Returns one row per deleted job with the state that it had.';

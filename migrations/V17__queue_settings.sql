@@ -1,8 +1,7 @@
 -- Changes of queues and groups by people: pause, limits, rates, holds, shares, retention.
 
 CREATE FUNCTION _refuse_beyond_max_waiting() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 -- It counts after the insert, so it sees what the statement made of duplicates and replacements. Two transactions that are
 -- open at once do not see each other's jobs, so a queue can exceed its limit by what such transactions insert.
@@ -20,9 +19,7 @@ BEGIN
     ) AS s
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting
-        FROM (
-            SELECT FROM _available_jobs(s.name, s.max_waiting + n.jobs) LIMIT s.max_waiting + n.jobs
-        ) AS c
+        FROM (SELECT FROM _available_jobs(s.name, s.max_waiting + n.jobs) LIMIT s.max_waiting + n.jobs) AS c
     ) AS w
     WHERE w.waiting > s.max_waiting
     ORDER BY s.name
@@ -36,14 +33,12 @@ BEGIN
             ),
             DETAIL = json_build_object('queue', beyond.name, 'max_waiting', beyond.max_waiting, 'room', beyond.room),
             HINT = 'Nothing was inserted. Try again when workers have started some of them, let more runners work the queue, or raise its max_waiting with set_queue.',
-            SCHEMA = current_schema(),
-            TABLE = 'job';
+            SCHEMA = current_schema(), TABLE = 'job';
     END IF;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION _refuse_beyond_max_waiting IS
-    'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
+COMMENT ON FUNCTION _refuse_beyond_max_waiting IS 'Raises error UQ003 if an insert leaves a queue with more available jobs than its max_waiting. The DETAIL is {"queue", "max_waiting", "room"}. room is how many of the new jobs the queue could take. The setting uniqueue.ignore_max_waiting = on exempts the inserts of a session or transaction.';
 
 CREATE FUNCTION pause_queue(queue_name text, reason text DEFAULT NULL, actor text DEFAULT NULL)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -51,19 +46,17 @@ RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
 BEGIN ATOMIC
     INSERT INTO queue AS q (name, paused_at, paused_by, pause_reason)
     SELECT pause_queue.queue_name, clock_timestamp(), pause_queue.actor, pause_queue.reason
-    WHERE _queue_may_be(pause_queue.queue_name) AND CASE
+    WHERE _queue_may_be(pause_queue.queue_name) AND _refuse(CASE
         WHEN octet_length(pause_queue.reason) > 1000 THEN
-            _refuse(format('invalid reason: must not be longer than 1,000 bytes: %s', octet_length(pause_queue.reason)))
-        ELSE true
-    END
+            format('invalid reason: must not be longer than 1,000 bytes: %s', octet_length(pause_queue.reason))
+    END)
     ON CONFLICT (name) DO UPDATE
     SET paused_at = coalesce(q.paused_at, excluded.paused_at),
         paused_by = CASE WHEN q.paused_at IS NULL THEN excluded.paused_by ELSE q.paused_by END,
         pause_reason = CASE WHEN q.paused_at IS NULL THEN excluded.pause_reason ELSE coalesce(excluded.pause_reason, q.pause_reason) END
     RETURNING q.name, q.paused_at, q.max_running;
 END;
-COMMENT ON FUNCTION pause_queue IS
-    'Pauses a queue: no runner fetches from it. Running jobs are finished. The reason and the actor are stored, and why_waiting names them. A queue that is paused already keeps its paused_at and its actor, and takes a new reason. The queue need not have jobs. Returns its settings.';
+COMMENT ON FUNCTION pause_queue IS 'Pauses a queue: no runner fetches from it. Running jobs are finished. The reason and the actor are stored, and why_waiting names them. A queue that is paused already keeps its paused_at and its actor, and takes a new reason. The queue need not have jobs. Returns its settings.';
 
 CREATE FUNCTION resume_queue(queue_name text)
 RETURNS TABLE (name text, paused_at timestamptz, max_running integer)
@@ -80,8 +73,7 @@ END;
 COMMENT ON FUNCTION resume_queue IS 'Ends the pause and the hold of a queue. Returns its settings, or no row if it was neither paused nor held.';
 
 CREATE FUNCTION _apply_max_waiting() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     -- Longer than a fetch waits for the queue's row, which this transaction has locked.
     SET lock_timeout = '300ms'
 AS $$
@@ -131,8 +123,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _apply_max_waiting IS
-    'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job, then raises error 55P03. Runs with the rights of the schema''s owner, who owns the table.';
+COMMENT ON FUNCTION _apply_max_waiting IS 'Creates the trigger job_max_waiting when the first queue gets a max_waiting, and drops it when the last one is removed. Waits up to 7 s for open transactions that write to job, then raises error 55P03. Runs with the rights of the schema''s owner, who owns the table.';
 
 CREATE TRIGGER queue_max_waiting
     AFTER INSERT OR UPDATE OF max_waiting OR DELETE ON queue
@@ -178,100 +169,79 @@ CREATE FUNCTION _queue_rate(settings jsonb, member text, OUT starts integer, OUT
 AS $$
 DECLARE
     rate CONSTANT jsonb := settings -> member;
+    wanted_burst CONSTANT jsonb := coalesce(nullif(rate -> 'burst', 'null'), rate -> 'count');
     is_count CONSTANT jsonpath := '$.type() == "number" && $ >= 1 && $ <= 1000000 && $ == $.floor()';
 BEGIN
-    IF rate = 'null' THEN
+    IF coalesce(rate, 'null') = 'null' THEN
         RETURN;
     END IF;
-    IF ((rate -> 'count') @@ is_count) IS NOT TRUE THEN
-        PERFORM _refuse(format(
-            'invalid %s: count must be 1 to 1000000; to run nothing, pause the queue: %s', member, coalesce(rate -> 'count', 'null')
-        ));
-    ELSIF ((coalesce(nullif(rate -> 'burst', 'null'), rate -> 'count')) @@ is_count) IS NOT TRUE THEN
-        PERFORM _refuse(format('invalid %s: burst must be 1 to 1000000: %s', member, rate -> 'burst'));
-    END IF;
-    starts := rate -> 'count';
-    burst := coalesce(nullif(rate -> 'burst', 'null'), rate -> 'count');
     period := _read_length(rate -> 'period');
-    IF (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
-        PERFORM _refuse(format('invalid %s: period must be 1 ms to 31 days: %s', member, coalesce(rate -> 'period', 'null')));
-    ELSIF jsonb_typeof(rate -> 'period') = 'number' AND (rate ->> 'period')::numeric % 0.000001 <> 0 THEN
-        PERFORM _refuse(format('invalid %s: period must be whole microseconds: %s', member, rate -> 'period'));
-    END IF;
+    PERFORM _refuse('invalid ' || member || ': ' || CASE
+        WHEN (rate -> 'count' @@ is_count) IS NOT TRUE THEN
+            format('count must be 1 to 1000000; to run nothing, pause the queue: %s', coalesce(rate -> 'count', 'null'))
+        WHEN (wanted_burst @@ is_count) IS NOT TRUE THEN format('burst must be 1 to 1000000: %s', rate -> 'burst')
+        WHEN (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
+            format('period must be 1 ms to 31 days: %s', coalesce(rate -> 'period', 'null'))
+        WHEN jsonb_typeof(rate -> 'period') = 'number' AND (rate ->> 'period')::numeric % 0.000001 <> 0 THEN
+            format('period must be whole microseconds: %s', rate -> 'period')
+    END);
+    starts := rate -> 'count';
+    burst := wanted_burst;
 END
 $$;
-COMMENT ON FUNCTION _queue_rate IS
-    'A rate of a document for set_queue: {"count", "period", "burst"}. The period is a number of seconds or the text of an interval. The burst is the count where there is none. Nulls: no rate. Error 22023 for a value outside its limits.';
+COMMENT ON FUNCTION _queue_rate IS 'A rate of a document for set_queue: {"count", "period", "burst"}. The period is a number of seconds or the text of an interval. The burst is the count where there is none. Nulls: no rate, or none in the document. Error 22023 for a value outside its limits.';
 
 CREATE FUNCTION set_queue(queue_name text, settings jsonb) RETURNS queue
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
-    wanted queue;
-    stranger CONSTANT text := (
-        SELECT min(m.member COLLATE "C")
-        FROM jsonb_object_keys(settings) AS m (member)
-        WHERE m.member NOT IN (
-            'limit', 'group_limit', 'max_waiting', 'fair', 'rate', 'group_rate', 'keep_completed', 'keep_cancelled', 'keep_discarded'
-        )
-    );
+    changed queue;
 BEGIN
     PERFORM _queue_may_be(queue_name);
-    PERFORM _refuse(format('unknown setting of a queue: %s', to_json(stranger))) WHERE stranger IS NOT NULL;
-    -- Entered first, so that there is a row to lock: what the statements after it see does not change until the end.
+    PERFORM _refuse('unknown setting of a queue: ' || to_json(min(m.member COLLATE "C")))
+    FROM jsonb_object_keys(settings) AS m (member)
+    WHERE m.member NOT IN (
+        'limit', 'group_limit', 'max_waiting', 'fair', 'rate', 'group_rate', 'keep_completed', 'keep_cancelled', 'keep_discarded'
+    );
     INSERT INTO queue (name) VALUES (queue_name) ON CONFLICT (name) DO NOTHING;
-    SELECT q.* INTO wanted FROM queue AS q WHERE q.name = queue_name FOR NO KEY UPDATE;
-    wanted.max_running := _queue_limit(settings, 'limit', wanted.max_running);
-    wanted.max_per_group := _queue_limit(settings, 'group_limit', wanted.max_per_group);
-    wanted.max_waiting := _queue_limit(settings, 'max_waiting', wanted.max_waiting);
-    wanted.keep_completed := _queue_keep(settings, 'keep_completed', wanted.keep_completed);
-    wanted.keep_cancelled := _queue_keep(settings, 'keep_cancelled', wanted.keep_cancelled);
-    wanted.keep_discarded := _queue_keep(settings, 'keep_discarded', wanted.keep_discarded);
-    IF settings ? 'fair' THEN
-        wanted.fair := coalesce((settings ->> 'fair')::boolean, false);
-    END IF;
-    IF settings ? 'rate' THEN
-        SELECT r.* INTO wanted.rate_count, wanted.rate_period, wanted.rate_burst FROM _queue_rate(settings, 'rate') AS r;
+    UPDATE queue AS q
+    SET max_running = _queue_limit(settings, 'limit', q.max_running),
+        max_per_group = _queue_limit(settings, 'group_limit', q.max_per_group),
+        max_waiting = _queue_limit(settings, 'max_waiting', q.max_waiting),
+        fair = CASE WHEN settings ? 'fair' THEN coalesce((settings ->> 'fair')::boolean, false) ELSE q.fair END,
+        keep_completed = _queue_keep(settings, 'keep_completed', q.keep_completed),
+        keep_cancelled = _queue_keep(settings, 'keep_cancelled', q.keep_cancelled),
+        keep_discarded = _queue_keep(settings, 'keep_discarded', q.keep_discarded),
+        rate_count = CASE WHEN settings ? 'rate' THEN r.starts ELSE q.rate_count END,
+        rate_period = CASE WHEN settings ? 'rate' THEN r.period ELSE q.rate_period END,
+        rate_burst = CASE WHEN settings ? 'rate' THEN r.burst ELSE q.rate_burst END,
         -- No later than if all of the new burst were spent now. A null, where no job started under a rate, stays.
-        wanted.rate_full_at := CASE
-            WHEN wanted.rate_count IS NOT NULL AND wanted.rate_full_at IS NOT NULL THEN least(
-                wanted.rate_full_at, clock_timestamp() + _rate_time(wanted.rate_burst, wanted.rate_count, wanted.rate_period)
-            )
-        END;
-    END IF;
+        rate_full_at = CASE
+            WHEN NOT settings ? 'rate' THEN q.rate_full_at
+            WHEN r.starts IS NOT NULL AND q.rate_full_at IS NOT NULL
+                THEN least(q.rate_full_at, clock_timestamp() + _rate_time(r.burst, r.starts, r.period))
+        END,
+        group_rate_count = CASE WHEN settings ? 'group_rate' THEN g.starts ELSE q.group_rate_count END,
+        group_rate_period = CASE WHEN settings ? 'group_rate' THEN g.period ELSE q.group_rate_period END,
+        group_rate_burst = CASE WHEN settings ? 'group_rate' THEN g.burst ELSE q.group_rate_burst END
+    FROM _queue_rate(settings, 'rate') AS r
+    CROSS JOIN _queue_rate(settings, 'group_rate') AS g
+    WHERE q.name = queue_name
+    RETURNING q.* INTO changed;
     IF settings ? 'group_rate' THEN
-        SELECT r.* INTO wanted.group_rate_count, wanted.group_rate_period, wanted.group_rate_burst
-        FROM _queue_rate(settings, 'group_rate') AS r;
         -- Likewise of each group.
         UPDATE queue_group AS g
         SET rate_full_at = clock_timestamp() + n.longest
         FROM (
-            SELECT _rate_time(wanted.group_rate_burst, wanted.group_rate_count, wanted.group_rate_period) AS longest
+            SELECT _rate_time(changed.group_rate_burst, changed.group_rate_count, changed.group_rate_period) AS longest
         ) AS n
         WHERE g.queue = queue_name AND g.rate_full_at > clock_timestamp() + coalesce(n.longest, interval '0');
     END IF;
-    UPDATE queue AS q
-    SET max_running = wanted.max_running,
-        max_per_group = wanted.max_per_group,
-        max_waiting = wanted.max_waiting,
-        fair = wanted.fair,
-        keep_completed = wanted.keep_completed,
-        keep_cancelled = wanted.keep_cancelled,
-        keep_discarded = wanted.keep_discarded,
-        rate_count = wanted.rate_count,
-        rate_period = wanted.rate_period,
-        rate_burst = wanted.rate_burst,
-        rate_full_at = wanted.rate_full_at,
-        group_rate_count = wanted.group_rate_count,
-        group_rate_period = wanted.group_rate_period,
-        group_rate_burst = wanted.group_rate_burst
-    WHERE q.name = queue_name;
     PERFORM _wake_runners(ARRAY[queue_name]) WHERE settings ?| '{limit,group_limit,rate,group_rate}';
-    RETURN wanted;
+    RETURN changed;
 END
 $$;
-COMMENT ON FUNCTION set_queue IS
-    'Changes the settings of a queue that the document has: limit, group_limit, max_waiting, fair, rate, group_rate, keep_completed, keep_cancelled, keep_discarded. A null removes a setting. Notifies idle runners where more jobs may start. Returns the queue''s row. Error 22023 for a value outside its limits.';
+COMMENT ON FUNCTION set_queue IS 'Changes the settings of a queue that the document has: limit, group_limit, max_waiting, fair, rate, group_rate, keep_completed, keep_cancelled, keep_discarded. A null removes a setting. Notifies idle runners where more jobs may start. Returns the queue''s row. Error 22023 for a value outside its limits.';
 
 CREATE FUNCTION _rate_settings(starts integer, period interval, burst integer) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
@@ -311,8 +281,7 @@ BEGIN ATOMIC
         held_until = greatest(q.held_until, excluded.held_until)
     RETURNING q.name, q.paused_at, q.held_until;
 END;
-COMMENT ON FUNCTION hold_queue IS
-    'Holds a queue for a time: no runner fetches from it. Running jobs are finished. A hold that ends later stays. resume_queue ends the hold. Returns the queue''s settings. Error 22023 for a time that is negative or more than 1,000 years.';
+COMMENT ON FUNCTION hold_queue IS 'Holds a queue for a time: no runner fetches from it. Running jobs are finished. A hold that ends later stays. resume_queue ends the hold. Returns the queue''s settings. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION hold_group(queue_name text, group_key text, hold_for interval)
 RETURNS TABLE (queue text, group_key text, held_until timestamptz)
@@ -322,10 +291,10 @@ BEGIN ATOMIC
     WITH locked AS (
         INSERT INTO queue AS q (name)
         SELECT $1 AS name
-        WHERE _queue_may_be($1) AND _hold_may_be($3) AND CASE
-            WHEN octet_length($2) BETWEEN 1 AND 512 THEN true
-            ELSE _refuse(format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null')))
-        END
+        WHERE _queue_may_be($1) AND _hold_may_be($3) AND _refuse(CASE
+            WHEN (octet_length($2) BETWEEN 1 AND 512) IS NOT TRUE THEN
+                format('invalid group: must be 1 to 512 bytes: %s', coalesce(octet_length($2)::text, 'null'))
+        END)
         ON CONFLICT (name) DO UPDATE SET held_until = q.held_until
         RETURNING q.name
     )
@@ -336,8 +305,7 @@ BEGIN ATOMIC
         held_until = greatest(g.held_until, excluded.held_until)
     RETURNING g.queue, g.group_key, g.held_until;
 END;
-COMMENT ON FUNCTION hold_group IS
-    'Holds a group of a queue for a time: no runner fetches its jobs. A hold that ends later stays. resume_group ends the hold. Returns the group. Error 22023 for a time that is negative or more than 1,000 years.';
+COMMENT ON FUNCTION hold_group IS 'Holds a group of a queue for a time: no runner fetches its jobs. A hold that ends later stays. resume_group ends the hold. Returns the group. Error 22023 for a time that is negative or more than 1,000 years.';
 
 CREATE FUNCTION _hold_back(queue_names text[], group_keys text[], hold_for interval[]) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -354,17 +322,14 @@ BEGIN
     RETURN cardinality(queue_names);
 END
 $$;
-COMMENT ON FUNCTION _hold_back IS
-    'Holds each of these queues for its time, or the group of the queue where a group key is given. The rows must be sorted by queue, and a queue must come before its groups, so that callers and fetches cannot deadlock. Error 55P03 if another transaction has a row locked for more than 200 ms. Returns the number of holds.';
+COMMENT ON FUNCTION _hold_back IS 'Holds each of these queues for its time, or the group of the queue where a group key is given. The rows must be sorted by queue, and a queue must come before its groups, so that callers and fetches cannot deadlock. Error 55P03 if another transaction has a row locked for more than 200 ms. Returns the number of holds.';
 
 CREATE FUNCTION resume_group(queue_name text, group_key text)
 RETURNS TABLE (queue text, group_key text)
     LANGUAGE sql VOLATILE
 BEGIN ATOMIC
     -- The queue's row first, as hold_group locks them.
-    WITH locked AS (
-        SELECT q.name FROM queue AS q WHERE q.name = $1 FOR NO KEY UPDATE
-    ),
+    WITH locked AS (SELECT q.name FROM queue AS q WHERE q.name = $1 FOR NO KEY UPDATE),
     resumed AS (
         UPDATE queue_group AS g
         SET held_at = NULL, held_until = NULL

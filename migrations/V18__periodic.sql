@@ -59,9 +59,6 @@ COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs. Null: t
 COMMENT ON COLUMN periodic.takes_from_kind IS 'Whether the jobs take from their registered kind what this row leaves out.';
 COMMENT ON COLUMN periodic.expires_in IS 'The time in which a job must start. Null: that of the registered kind, else no limit. 0: no limit.';
 COMMENT ON COLUMN periodic.kind IS 'The kind of the inserted jobs.';
-COMMENT ON COLUMN periodic.args IS 'The args of the inserted jobs.';
-COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
-COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
 COMMENT ON CONSTRAINT periodic_expires_in_valid ON periodic IS 'expires_in is 0 to 100 years.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';
@@ -214,8 +211,7 @@ BEGIN
     WHERE p.name = which;
 END
 $$;
-COMMENT ON FUNCTION run_periodic IS
-    'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots, or while the table job lacks a key.';
+COMMENT ON FUNCTION run_periodic IS 'Inserts the jobs of these slots of a periodic job, and moves next_at on. Does so only if next_at and starts_at are what the caller saw. Returns one row per slot. The outcome is inserted, duplicate (another job claims the key) or rejected (the same, for a policy that rejects). Returns no row if another runner has run the slots, or while the table job lacks a key.';
 
 CREATE FUNCTION set_periodic(
     name text,
@@ -264,8 +260,7 @@ BEGIN
     RETURN is_new;
 END
 $$;
-COMMENT ON FUNCTION set_periodic IS
-    'Defines a periodic job, or changes one. A null argument leaves the value as it is. expires_in 0: the jobs do not expire. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';
+COMMENT ON FUNCTION set_periodic IS 'Defines a periodic job, or changes one. A null argument leaves the value as it is. expires_in 0: the jobs do not expire. Of a new one it means the default, which the registered kind may say. Runners read the schedule within seconds. If they cannot read it, the column problem says why. Returns whether the periodic job is new. Error 22023 for an unknown name without a kind and a schedule.';
 
 CREATE FUNCTION _run_periodic_now(name text) RETURNS TABLE (job uuid, duplicate boolean)
     LANGUAGE sql VOLATILE
@@ -275,5 +270,4 @@ AS $$
     CROSS JOIN LATERAL _insert_periodic(p, slot => NULL, job_id => NULL) AS i
     WHERE p.name = _run_periodic_now.name
 $$;
-COMMENT ON FUNCTION _run_periodic_now IS
-    'Inserts a job of a periodic job outside of its schedule, paused or not. Returns the job. If another job claims the key, nothing is inserted, and the answer is that job. Returns no row for an unknown name.';
+COMMENT ON FUNCTION _run_periodic_now IS 'Inserts a job of a periodic job outside of its schedule, paused or not. Returns the job. If another job claims the key, nothing is inserted, and the answer is that job. Returns no row for an unknown name.';

@@ -1,8 +1,7 @@
 -- Views of jobs and queues, for people.
 
 CREATE FUNCTION _available_queues() RETURNS SETOF text
-    LANGUAGE sql STABLE
-    ROWS 100
+    LANGUAGE sql STABLE ROWS 100
 AS $$
 -- A loose index scan: two probes for each queue.
 WITH RECURSIVE visited AS (
@@ -102,33 +101,29 @@ WITH RECURSIVE running AS (
         LIMIT 1
     ) AS n
 ),
-waiting_jobs AS MATERIALIZED (
-    SELECT j.queue, j.state FROM job AS j WHERE j.state IN ('scheduled', 'retryable') ORDER BY j.scheduled_at LIMIT look_at
+looked_at (sort, queue, state) AS MATERIALIZED (
+    (
+        SELECT 'waiting', j.queue, j.state
+        FROM job AS j
+        WHERE j.state IN ('scheduled', 'retryable')
+        ORDER BY j.scheduled_at
+        LIMIT look_at
+    )
+    UNION ALL
+    (SELECT 'discarded', j.queue, j.state FROM job AS j WHERE j.state = 'discarded' ORDER BY j.id DESC LIMIT look_at)
+    UNION ALL
+    (SELECT 'last', j.queue, j.state FROM job AS j ORDER BY j.id DESC LIMIT look_at)
 ),
-discarded_jobs AS MATERIALIZED (
-    SELECT j.queue FROM job AS j WHERE j.state = 'discarded' ORDER BY j.id DESC LIMIT look_at
-),
-last_jobs AS MATERIALIZED (
-    SELECT j.queue, j.state FROM job AS j ORDER BY j.id DESC LIMIT look_at
-),
-waiting AS (
-    SELECT
-        w.queue,
-        count(*) FILTER (WHERE w.state = 'scheduled') AS scheduled,
-        count(*) FILTER (WHERE w.state = 'retryable') AS retryable
-    FROM waiting_jobs AS w
-    GROUP BY w.queue
-),
-discarded AS (
-    SELECT d.queue, count(*) AS discarded FROM discarded_jobs AS d GROUP BY d.queue
-),
-last AS (
+counted AS (
     SELECT
         l.queue,
-        count(*) FILTER (WHERE l.state = 'pending') AS pending,
-        count(*) FILTER (WHERE l.state = 'completed') AS completed,
-        count(*) FILTER (WHERE l.state = 'cancelled') AS cancelled
-    FROM last_jobs AS l
+        count(*) FILTER (WHERE l.sort = 'waiting' AND l.state = 'scheduled') AS scheduled,
+        count(*) FILTER (WHERE l.sort = 'waiting' AND l.state = 'retryable') AS retryable,
+        count(*) FILTER (WHERE l.sort = 'discarded') AS discarded,
+        count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'pending') AS pending,
+        count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'completed') AS completed,
+        count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'cancelled') AS cancelled
+    FROM looked_at AS l
     GROUP BY l.queue
 ),
 worked AS (
@@ -143,19 +138,14 @@ named AS (
     UNION SELECT w.queue FROM worked AS w
     UNION SELECT a.name FROM _available_queues() AS a (name)
     UNION SELECT r.queue FROM running AS r WHERE r.queue <> ''
-    UNION SELECT w.queue FROM waiting AS w
-    UNION SELECT d.queue FROM discarded AS d
-    UNION SELECT l.queue FROM last AS l
+    UNION SELECT c.queue FROM counted AS c
 )
 SELECT
     n.name, q.paused_at, q.max_running, coalesce(w.runners, 0) AS runners,
     a.available, r.running,
-    coalesce(t.scheduled, 0) AS scheduled, coalesce(t.retryable, 0) AS retryable,
-    coalesce(d.discarded, 0) AS discarded,
-    coalesce(l.pending, 0) AS pending, coalesce(l.completed, 0) AS completed, coalesce(l.cancelled, 0) AS cancelled,
-    (SELECT count(*) < look_at FROM waiting_jobs) AS waiting_are_all,
-    (SELECT count(*) < look_at FROM discarded_jobs) AS discarded_are_all,
-    (SELECT count(*) < look_at FROM last_jobs) AS last_are_all,
+    coalesce(c.scheduled, 0) AS scheduled, coalesce(c.retryable, 0) AS retryable, coalesce(c.discarded, 0) AS discarded,
+    coalesce(c.pending, 0) AS pending, coalesce(c.completed, 0) AS completed, coalesce(c.cancelled, 0) AS cancelled,
+    s.waiting_are_all, s.discarded_are_all, s.last_are_all,
     -- greatest alone would ignore a null.
     CASE WHEN o.oldest IS NOT NULL THEN greatest(clock_timestamp() - o.oldest, interval '0') END,
     q.rate_count, q.rate_period, q.rate_burst,
@@ -163,7 +153,7 @@ SELECT
     CASE
         WHEN q.paused_at IS NOT NULL THEN 'paused'
         WHEN h.held_until IS NOT NULL THEN 'held'
-        WHEN w.runners IS NULL AND (a.available > 0 OR r.running > 0 OR t.queue IS NOT NULL) THEN 'no runner'
+        WHEN w.runners IS NULL AND (a.available > 0 OR r.running > 0 OR c.scheduled + c.retryable > 0) THEN 'no runner'
         WHEN r.running >= q.max_running THEN 'at its limit'
         WHEN r.running > 0 THEN 'working'
         WHEN a.available > 0 THEN 'waiting'
@@ -172,14 +162,17 @@ SELECT
 FROM named AS n
 LEFT JOIN queue AS q ON q.name = n.name
 LEFT JOIN worked AS w ON w.queue = n.name
-LEFT JOIN waiting AS t ON t.queue = n.name
-LEFT JOIN discarded AS d ON d.queue = n.name
-LEFT JOIN last AS l ON l.queue = n.name
+LEFT JOIN counted AS c ON c.queue = n.name
+CROSS JOIN (
+    SELECT
+        count(*) FILTER (WHERE l.sort = 'waiting') < look_at AS waiting_are_all,
+        count(*) FILTER (WHERE l.sort = 'discarded') < look_at AS discarded_are_all,
+        count(*) FILTER (WHERE l.sort = 'last') < look_at AS last_are_all
+    FROM looked_at AS l
+) AS s
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
-    FROM (
-        SELECT FROM _available_jobs(n.name, count_to + 1) LIMIT count_to + 1
-    ) AS c
+    FROM (SELECT FROM _available_jobs(n.name, count_to + 1) LIMIT count_to + 1) AS c
 ) AS a
 CROSS JOIN LATERAL (
     SELECT count(*) AS running
@@ -189,8 +182,7 @@ CROSS JOIN LATERAL (SELECT _oldest_available(n.name) AS oldest) AS o
 CROSS JOIN LATERAL (SELECT CASE WHEN q.held_until > clock_timestamp() THEN q.held_until END AS held_until) AS h
 ORDER BY n.name
 $$;
-COMMENT ON FUNCTION queues IS
-    'One row per queue that has settings, a live runner or jobs. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1, scheduled and retryable among the look_at jobs that are due first, discarded among the last look_at discarded ones, the others among the last look_at jobs. waiting_are_all, discarded_are_all and last_are_all say whether these were all.';
+COMMENT ON FUNCTION queues IS 'One row per queue that has settings, a live runner or jobs. The cost does not grow with the number of jobs. available and running are counted up to count_to + 1, scheduled and retryable among the look_at jobs that are due first, discarded among the last look_at discarded ones, the others among the last look_at jobs. waiting_are_all, discarded_are_all and last_are_all say whether these were all.';
 
 CREATE FUNCTION _waiting_and_discarded_jobs(look_at integer) RETURNS TABLE (
     id uuid, kind short_name, queue short_name, state job_state, attempt attempt_count, crashes attempt_count,
@@ -215,8 +207,7 @@ BEGIN ATOMIC
         LIMIT look_at
     );
 END;
-COMMENT ON FUNCTION _waiting_and_discarded_jobs IS
-    'The look_at scheduled and retryable jobs that are due first, and the last look_at discarded jobs. at: when the last attempt began, or when the job was discarded. last_error: the last entry of job.errors.';
+COMMENT ON FUNCTION _waiting_and_discarded_jobs IS 'The look_at scheduled and retryable jobs that are due first, and the last look_at discarded jobs. at: when the last attempt began, or when the job was discarded. last_error: the last entry of job.errors.';
 
 -- Without a backslash, which means something else where standard_conforming_strings is off.
 CREATE FUNCTION failing_kinds(look_at integer DEFAULT 20000)
@@ -316,8 +307,7 @@ GROUP BY f.error_pattern
 ORDER BY count(*) DESC, f.error_pattern
 LIMIT most
 $$;
-COMMENT ON FUNCTION failing_errors IS
-    'The retryable and discarded jobs of a kind by the error_pattern of their last error, the pattern with the most jobs first. last_failed_at: when the last attempt of a retryable job began, or when a job was discarded. Reads all failed jobs of all kinds.';
+COMMENT ON FUNCTION failing_errors IS 'The retryable and discarded jobs of a kind by the error_pattern of their last error, the pattern with the most jobs first. last_failed_at: when the last attempt of a retryable job began, or when a job was discarded. Reads all failed jobs of all kinds.';
 
 CREATE VIEW unique_claim AS
 SELECT
@@ -329,8 +319,7 @@ SELECT
     j.scheduled_at, j.attempted_at, j.finalized_at, j.attempt, j.worker
 FROM job AS j
 WHERE j.claims AND (j.unique_until IS NULL OR j.unique_until > statement_timestamp());
-COMMENT ON VIEW unique_claim IS
-    'One row per unique key that a job claims now. An insert with the key is a duplicate of that job. A query by unique_key is a probe of an index. A list is quick in the order of unique_key.';
+COMMENT ON VIEW unique_claim IS 'One row per unique key that a job claims now. An insert with the key is a duplicate of that job. A query by unique_key is a probe of an index. A list is quick in the order of unique_key.';
 COMMENT ON COLUMN unique_claim.holder IS 'The job that claims the key: job.id.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
 COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';
@@ -338,9 +327,6 @@ COMMENT ON COLUMN unique_claim.frees IS 'The event that ends the claim, as a sen
 COMMENT ON COLUMN unique_claim.age IS 'The time since the holder was inserted.';
 COMMENT ON COLUMN unique_claim.finalized_at IS 'When the holder became final. Set where a final job still claims its key.';
 COMMENT ON COLUMN unique_claim.unique_key IS 'The unique key that the holder claims.';
-COMMENT ON COLUMN unique_claim.kind IS 'The kind of the holder.';
-COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
-COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 
 CREATE VIEW running_job AS
 SELECT
@@ -370,11 +356,9 @@ SELECT
     q.rate_count, q.rate_period, q.rate_burst, q.held_until
 FROM queues() AS q
 LEFT JOIN queue AS s ON s.name = q.name;
-COMMENT ON VIEW queue_status IS
-    'One row per queue that has settings, a live runner or jobs, with its jobs by state. Counts have limits. The function queues() names them and takes others. Reads with the caller''s rights.';
+COMMENT ON VIEW queue_status IS 'One row per queue that has settings, a live runner or jobs, with its jobs by state. Counts have limits. The function queues() names them and takes others. Reads with the caller''s rights.';
 COMMENT ON COLUMN queue_status.queue IS 'The queue''s name.';
-COMMENT ON COLUMN queue_status.status IS
-    'paused; held: held_until is set; no runner: there are jobs, and no live runner works the queue; at its limit: max_running jobs run; working: jobs run; waiting: jobs are available and none runs; idle.';
+COMMENT ON COLUMN queue_status.status IS 'paused; held: held_until is set; no runner: there are jobs, and no live runner works the queue; at its limit: max_running jobs run; working: jobs run; waiting: jobs are available and none runs; idle.';
 COMMENT ON COLUMN queue_status.runners IS 'The number of live runners that work the queue.';
 COMMENT ON COLUMN queue_status.available IS 'The number of available jobs. 10001 means more than 10,000.';
 COMMENT ON COLUMN queue_status.running IS 'The number of running jobs. 10001 means more than 10,000.';
@@ -390,11 +374,8 @@ COMMENT ON COLUMN queue_status.discarded_are_all IS 'Whether all discarded jobs 
 COMMENT ON COLUMN queue_status.last_are_all IS 'Whether all jobs were read. False: only the last 20,000.';
 
 CREATE VIEW failing_kind AS
-SELECT
-    f.kind, f.queues, f.retryable, f.discarded, f.attempts_used, f.last_failed_at, f.last_error, f.last_job, f.are_all
-FROM failing_kinds() AS f;
-COMMENT ON VIEW failing_kind IS
-    'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
+SELECT f.* FROM failing_kinds() AS f;
+COMMENT ON VIEW failing_kind IS 'One row per kind with retryable or discarded jobs, the kind with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_kinds() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN failing_kind.queues IS 'The queues of the jobs of the kind.';
 COMMENT ON COLUMN failing_kind.retryable IS 'The number of retryable jobs of the kind.';
 COMMENT ON COLUMN failing_kind.discarded IS 'The number of discarded jobs of the kind.';
@@ -405,10 +386,8 @@ COMMENT ON COLUMN failing_kind.last_job IS 'The id of the last of these jobs tha
 COMMENT ON COLUMN failing_kind.are_all IS 'Whether all waiting and discarded jobs were read.';
 
 CREATE VIEW failing_code AS
-SELECT f.kind, f.code, f.retryable, f.discarded, f.last_failed_at, f.last_error, f.last_job
-FROM failing_codes() AS f;
-COMMENT ON VIEW failing_code IS
-    'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
+SELECT f.* FROM failing_codes() AS f;
+COMMENT ON VIEW failing_code IS 'One row per kind and code of the last error of its retryable and discarded jobs, the code with the most such jobs first. Reads the 20,000 waiting jobs that are due first, and the last 20,000 discarded jobs. The function failing_codes() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN failing_code.retryable IS 'The number of retryable jobs of the kind whose last error has the code.';
 COMMENT ON COLUMN failing_code.discarded IS 'The number of discarded jobs of the kind whose last error has the code.';
 COMMENT ON COLUMN failing_code.code IS 'The code of the last error. Null: that error has none.';
@@ -422,7 +401,6 @@ CROSS JOIN LATERAL (SELECT j.errors -> -1 ->> 'code' AS code) AS e
 -- The second condition excludes jobs without an expiry before their errors are read.
 WHERE j.state = 'discarded' AND j.expires_at IS NOT NULL AND e.code = 'expired'
 ORDER BY j.id DESC;
-COMMENT ON VIEW expired_job IS
-    'One row per job that was discarded because it had not started by its expires_at, the newest first. It reads the discarded jobs. Operators retry such a job with retry_jobs, which clears expires_at.';
+COMMENT ON VIEW expired_job IS 'One row per job that was discarded because it had not started by its expires_at, the newest first. It reads the discarded jobs. Operators retry such a job with retry_jobs, which clears expires_at.';
 COMMENT ON COLUMN expired_job.discarded_at IS 'When the job was discarded.';
 COMMENT ON COLUMN expired_job.waited IS 'How long the job was due and had not started.';

@@ -4,9 +4,8 @@ CREATE FUNCTION _obstacle_codes() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN '{
         final, running, runner_died, expired, parents, pending, scheduled, retryable, not_promoted, queue_paused, queue_held,
-        queue_unworked,
-        kind_unknown, queue_limit, queue_rate, queue_locked, group_held, group_began, group_limit, group_rate, group_head,
-        slots_busy, suspect, behind, locked, not_taken, next, expires
+        queue_unworked, kind_unknown, queue_limit, queue_rate, queue_locked, group_held, group_began, group_limit, group_rate,
+        group_head, slots_busy, suspect, behind, locked, not_taken, next, expires
     }'::text[];
 COMMENT ON FUNCTION _obstacle_codes IS 'The codes of why_waiting, in the order of its rows.';
 
@@ -90,8 +89,7 @@ BEGIN
         WHEN 'queue_unworked' THEN format('No live runner works queue %s.', queue)
         WHEN 'kind_unknown' THEN format('No live runner of queue %s has a worker for kind %s.', queue, kind)
         WHEN 'queue_limit' THEN format('Queue %s has %s running, and its limit is %s.', queue, jobs, details ->> 'limit')
-        WHEN 'queue_rate' THEN
-            format('Queue %s has used up its rate of %s, and may start a job at %s.', queue, rate, until)
+        WHEN 'queue_rate' THEN format('Queue %s has used up its rate of %s, and may start a job at %s.', queue, rate, until)
         WHEN 'queue_locked' THEN format(
             '%s has locked the settings of queue %s, %s.', _session_text(details), queue, _open_text(details)
         )
@@ -174,11 +172,10 @@ BEGIN
         WHEN 'not_taken' THEN
             format('Start a runner of queue %s that knows kind %s.', to_json(queue), to_json(details ->> 'kind'))
         ELSE CASE
-            WHEN code IN ('queue_locked', 'locked') THEN CASE
-                WHEN details ->> 'pid' IS NULL THEN
-                    format('COMMIT PREPARED %L; or ROLLBACK PREPARED %L;', details ->> 'application', details ->> 'application')
-                ELSE format('Let its transaction end, or: SELECT pg_terminate_backend(%s);', details ->> 'pid')
-            END
+            WHEN (code IN ('queue_locked', 'locked')) IS NOT TRUE THEN NULL
+            WHEN details ->> 'pid' IS NULL THEN
+                format('COMMIT PREPARED %L; or ROLLBACK PREPARED %L;', details ->> 'application', details ->> 'application')
+            ELSE format('Let its transaction end, or: SELECT pg_terminate_backend(%s);', details ->> 'pid')
         END
     END;
 END

@@ -81,12 +81,10 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _locker IS
-    'The open transaction that has locked or changed a row of the table, as {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}. marked: the row''s xmax. If several transactions have locked the row, or may have, the oldest is returned. mode: the lock''s mode, if several transactions have locked the row. or: the pids of the other sessions. Null: the row is free.';
+COMMENT ON FUNCTION _locker IS 'The open transaction that has locked or changed a row of the table, as {"pid", "application", "role", "state", "open_since", "query", "mode", "or"}. marked: the row''s xmax. If several transactions have locked the row, or may have, the oldest is returned. mode: the lock''s mode, if several transactions have locked the row. or: the pids of the other sessions. Null: the row is free.';
 
 CREATE FUNCTION _live_runners(queue_name text) RETURNS TABLE (id uuid, started_at timestamptz, kinds text[], slots integer)
-    LANGUAGE sql STABLE
-    ROWS 10
+    LANGUAGE sql STABLE ROWS 10
 BEGIN ATOMIC
     SELECT r.id, r.started_at, r.kinds, r.slots[array_position(r.queues, queue_name COLLATE "C")]
     FROM runner AS r
@@ -96,20 +94,17 @@ COMMENT ON FUNCTION _live_runners IS 'The live runners of a queue, with their ki
 
 CREATE FUNCTION _queue_obstacles(queue_name text, not_before timestamptz DEFAULT NULL)
 RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 2
+    LANGUAGE sql STABLE ROWS 2
 AS $$
 SELECT 'queue_unworked', jsonb_build_object('queue', queue_name) WHERE NOT EXISTS (SELECT FROM _live_runners(queue_name))
 UNION ALL
 SELECT o.code, jsonb_build_object('queue', queue_name) || o.details
-FROM (
+FROM queue AS q
+CROSS JOIN LATERAL (
     SELECT
-        q.paused_at, q.paused_by, q.pause_reason, q.held_until, q.max_running, q.rate_count, q.rate_period, q.xmax AS marked,
         _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) AS token_at,
         (not_before > statement_timestamp()) IS NOT TRUE AS is_now
-    FROM queue AS q
-    WHERE q.name = queue_name
-) AS q
+) AS n
 CROSS JOIN LATERAL (
     SELECT 'queue_paused', jsonb_strip_nulls(jsonb_build_object('since', q.paused_at, 'by', q.paused_by, 'why', q.pause_reason))
     WHERE q.paused_at IS NOT NULL
@@ -120,29 +115,27 @@ CROSS JOIN LATERAL (
     SELECT 'queue_limit', jsonb_build_object('jobs', r.jobs, 'limit', q.max_running)
     FROM (
         SELECT count(*) AS jobs
-        FROM (
-            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT coalesce(q.max_running, 0)
-        ) AS c
+        FROM (SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT coalesce(q.max_running, 0)) AS c
     ) AS r
-    WHERE q.is_now AND r.jobs >= q.max_running
+    WHERE n.is_now AND r.jobs >= q.max_running
     UNION ALL
     SELECT 'queue_rate', jsonb_build_object(
-        'until', q.token_at, 'count', q.rate_count, 'period', trim_scale(extract(epoch FROM q.rate_period))
+        'until', n.token_at, 'count', q.rate_count, 'period', trim_scale(extract(epoch FROM q.rate_period))
     )
-    WHERE q.is_now AND q.token_at > statement_timestamp()
+    WHERE n.is_now AND n.token_at > statement_timestamp()
     UNION ALL
     -- A fetch has the row for a moment, and another one waits up to 200 ms for it. A role that may not see the age of other
     -- roles' transactions hears of no lock.
     SELECT 'queue_locked', l.locker
-    FROM (SELECT _locker(q.marked, 'queue') AS locker OFFSET 0) AS l
-    WHERE q.is_now AND (l.locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms'
+    FROM (SELECT _locker(q.xmax, 'queue') AS locker OFFSET 0) AS l
+    WHERE n.is_now AND (l.locker ->> 'open_since')::timestamptz < clock_timestamp() - interval '200 ms'
 ) AS o (code, details)
+WHERE q.name = queue_name
 $$;
 COMMENT ON FUNCTION _queue_obstacles IS 'The obstacles that keep all jobs of a queue from starting. not_before: only those that last beyond it.';
 
 CREATE FUNCTION _kind_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
     SELECT 'kind_unknown' AS code, jsonb_build_object('queue', queue_name, 'kind', kind)
     FROM _live_runners(queue_name) AS r
@@ -151,8 +144,7 @@ END;
 COMMENT ON FUNCTION _kind_obstacle IS 'The obstacle kind_unknown, if the queue has live runners and none has a worker for the kind. A runner that does not report its kinds may have any worker.';
 
 CREATE FUNCTION _slots_obstacle(queue_name text, kind text) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT 'slots_busy', jsonb_build_object('queue', queue_name, 'kind', kind, 'slots', sum(r.slots), 'runners', count(*))
 FROM (
@@ -170,8 +162,7 @@ CROSS JOIN LATERAL (
 ) AS t
 HAVING sum(r.slots) <= 10000 AND bool_and(r.slots IS NOT NULL) AND bool_and(t.jobs >= r.slots)
 $$;
-COMMENT ON FUNCTION _slots_obstacle IS
-    'The obstacle slots_busy, if every live runner of the queue that has a worker for the kind has as many jobs of the queue as slots. No row if a runner does not report its slots, or if there are more than 10,000 slots in all.';
+COMMENT ON FUNCTION _slots_obstacle IS 'The obstacle slots_busy, if every live runner of the queue that has a worker for the kind has as many jobs of the queue as slots. No row if a runner does not report its slots, or if there are more than 10,000 slots in all.';
 
 CREATE FUNCTION _has_free_runner(queue_name text, waited interval) RETURNS boolean
     LANGUAGE sql STABLE
@@ -187,26 +178,21 @@ SELECT NOT EXISTS (
             OR _next_token_at(q.rate_count, q.rate_period, q.rate_burst, q.rate_full_at) > statement_timestamp() - waited
             OR q.max_running <= (
                 SELECT count(*)
-                FROM (
-                    SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT q.max_running
-                ) AS c
+                FROM (SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' LIMIT q.max_running) AS c
             )
         )
 ) AND EXISTS (
     SELECT
     FROM _live_runners(queue_name) AS r
     WHERE r.started_at < statement_timestamp() - waited
-        AND NOT EXISTS (
-            SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id
-        )
+        AND NOT EXISTS (SELECT FROM job AS j WHERE j.queue = queue_name AND j.state = 'running' AND j.worker = r.id)
 )
 $$;
 COMMENT ON FUNCTION _has_free_runner IS 'Whether a live runner of a queue has had a free slot for this long.';
 
 CREATE FUNCTION _lately_started(queue_name text, waited interval)
 RETURNS TABLE (priority smallint, last_scheduled_at timestamptz)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 BEGIN ATOMIC
     SELECT r.priority, max(r.scheduled_at)
     FROM (

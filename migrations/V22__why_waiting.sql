@@ -1,8 +1,7 @@
 -- Why a job has not started.
 
 CREATE FUNCTION _group_levels(queue_name text) RETURNS TABLE (priority smallint)
-    LANGUAGE sql STABLE
-    ROWS 10
+    LANGUAGE sql STABLE ROWS 10
 -- A function with settings cannot be inlined. Inlined, its scan stops when the calling statement has enough rows.
 AS $$
 -- One probe for each priority. A fetch looks no further.
@@ -24,27 +23,9 @@ SELECT l.priority::smallint FROM level AS l WHERE l.place > 0
 $$;
 COMMENT ON FUNCTION _group_levels IS 'The priorities of the available jobs of groups of a queue, the highest first.';
 
-CREATE FUNCTION _first_of_group(queue_name text, group_key text) RETURNS uuid
-    LANGUAGE sql STABLE
-AS $$
-SELECT f.id
-FROM _group_levels(queue_name) AS l
-CROSS JOIN LATERAL (
-    SELECT j.id
-    FROM job AS j
-    WHERE j.queue = queue_name AND j.group_key = _first_of_group.group_key COLLATE "C" AND j.group_key IS NOT NULL
-        AND j.state = 'available' AND j.priority = l.priority
-    ORDER BY j.scheduled_at, j.id
-    LIMIT 1
-) AS f
-LIMIT 1
-$$;
-COMMENT ON FUNCTION _first_of_group IS 'The available job of a group that starts next. Null: no job of the group is available.';
-
 CREATE FUNCTION _group_obstacles(queue_name text, group_key text, first_job uuid)
 RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT o.code, jsonb_build_object('queue', w.queue, 'group', w.name) || o.details
 FROM (SELECT queue_name COLLATE "C" AS queue, group_key COLLATE "C" AS name) AS w
@@ -99,8 +80,7 @@ $$;
 COMMENT ON FUNCTION _group_obstacles IS 'The obstacles that keep the first job of a group, and so the later ones, from starting.';
 
 CREATE FUNCTION _own_obstacles(given_id uuid, given_queue text, given_kind text) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 AS $$
 SELECT o.code, o.details FROM _kind_obstacle(given_queue, given_kind) AS o
 UNION ALL
@@ -178,12 +158,10 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _jobs_before IS
-    'The number of available jobs that come before this job, counted to 10,001. Counts the jobs of its group if it has one, the suspects of its queue if it is one, and otherwise the jobs of its queue that have no group.';
+COMMENT ON FUNCTION _jobs_before IS 'The number of available jobs that come before this job, counted to 10,001. Counts the jobs of its group if it has one, the suspects of its queue if it is one, and otherwise the jobs of its queue that have no group.';
 
 CREATE FUNCTION _state_obstacle(given_id uuid) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE sql STABLE
-    ROWS 1
+    LANGUAGE sql STABLE ROWS 1
 -- A function with settings cannot be inlined into the statement that calls it.
 BEGIN ATOMIC
     SELECT
@@ -232,8 +210,7 @@ END;
 COMMENT ON FUNCTION _state_obstacle IS 'Why the state of a job keeps it from starting. No row for an available job.';
 
 CREATE FUNCTION _place_obstacles(given_id uuid) RETURNS TABLE (code text, details jsonb)
-    LANGUAGE plpgsql STABLE
-    ROWS 2
+    LANGUAGE plpgsql STABLE ROWS 2
 AS $$
 -- States of an available job: first of its line, where its own obstacles count; later in the line of its group, where it
 -- waits for the first one and for what that waits for; later in the line of its queue; passed by, where runners have had
@@ -250,7 +227,22 @@ BEGIN
     FROM job AS j
     WHERE j.id = given_id;
     IF own.group_key IS NOT NULL THEN
-        first_job := CASE WHEN own.began IS NOT NULL THEN given_id ELSE _first_of_group(own.queue, own.group_key) END;
+        first_job := CASE
+            WHEN own.began IS NOT NULL THEN given_id
+            ELSE (
+                SELECT f.id
+                FROM _group_levels(own.queue) AS l
+                CROSS JOIN LATERAL (
+                    SELECT j.id
+                    FROM job AS j
+                    WHERE j.queue = own.queue AND j.group_key = own.group_key COLLATE "C" AND j.group_key IS NOT NULL
+                        AND j.state = 'available' AND j.priority = l.priority
+                    ORDER BY j.scheduled_at, j.id
+                    LIMIT 1
+                ) AS f
+                LIMIT 1
+            )
+        END;
         RETURN QUERY SELECT o.code, o.details FROM _group_obstacles(own.queue, own.group_key, first_job) AS o;
         IF first_job <> given_id THEN
             RETURN QUERY
@@ -287,8 +279,7 @@ $$;
 COMMENT ON FUNCTION _place_obstacles IS 'The obstacles of an available job within its group and its queue, as codes and details.';
 
 CREATE FUNCTION why_waiting(id uuid) RETURNS TABLE (code text, reason text, remedy text, details jsonb)
-    LANGUAGE plpgsql STABLE
-    ROWS 3
+    LANGUAGE plpgsql STABLE ROWS 3
 AS $$
 DECLARE
     own record;
@@ -309,17 +300,14 @@ BEGIN
         SELECT o.code, o.details FROM _state_obstacle(why_waiting.id) AS o
         UNION ALL
         SELECT o.code, o.details
-        FROM (SELECT WHERE own.state IN ('pending', 'scheduled', 'retryable', 'available')) AS waits
-        CROSS JOIN LATERAL (
-            SELECT o.code, o.details
-            FROM _queue_obstacles(own.queue, CASE own.state WHEN 'available' THEN NULL WHEN 'pending' THEN 'infinity' ELSE own.scheduled_at END) AS o
-            UNION ALL
-            SELECT o.code, o.details FROM _own_obstacles(why_waiting.id, own.queue, own.kind) AS o
+        FROM _queue_obstacles(
+            own.queue, CASE own.state WHEN 'available' THEN NULL WHEN 'pending' THEN 'infinity' ELSE own.scheduled_at END
         ) AS o
+        WHERE _is_waiting(own.state)
         UNION ALL
-        SELECT o.code, o.details
-        FROM (SELECT WHERE own.state = 'available') AS waits
-        CROSS JOIN LATERAL _place_obstacles(why_waiting.id) AS o
+        SELECT o.code, o.details FROM _own_obstacles(why_waiting.id, own.queue, own.kind) AS o WHERE _is_waiting(own.state)
+        UNION ALL
+        SELECT o.code, o.details FROM _place_obstacles(why_waiting.id) AS o WHERE own.state = 'available'
     )
     SELECT n.code, _obstacle_reason(n.code, n.details), _obstacle_remedy(n.code, n.details), n.details
     FROM (
@@ -336,5 +324,4 @@ BEGIN
     ORDER BY array_position(_obstacle_codes(), n.code);
 END
 $$;
-COMMENT ON FUNCTION why_waiting IS
-    'Why a job has not started: one row for each obstacle, in the order in which they end. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. A job that can expire has a last row that says when. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';
+COMMENT ON FUNCTION why_waiting IS 'Why a job has not started: one row for each obstacle, in the order in which they end. remedy null: the obstacle ends by itself. A job that nothing holds up, that runs or that is final has one row that says so. A job that can expire has a last row that says when. No row: there is no such job. It locks nothing and reads a few index entries. Counts end at 10,000.';

@@ -25,25 +25,21 @@ CREATE TABLE kind (
     returned_at timestamptz,
     CONSTRAINT kind_pkey PRIMARY KEY (name)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE kind IS
-    'One row per registered kind. The row has the defaults that insert_job, insert_jobs, the command and the dashboard give to jobs of the kind. register_kind writes it. A kind can be used without a row.';
+COMMENT ON TABLE kind IS 'One row per registered kind. The row has the defaults that insert_job, insert_jobs, the command and the dashboard give to jobs of the kind. register_kind writes it. A kind can be used without a row.';
 COMMENT ON COLUMN kind.name IS 'The name of the kind, as in job.kind.';
 COMMENT ON COLUMN kind.queue IS 'The queue of its jobs. Null: default.';
 COMMENT ON COLUMN kind.priority IS 'The priority of its jobs. Null: 0.';
 COMMENT ON COLUMN kind.max_attempts IS 'The number of attempts of its jobs. Null: 25.';
 COMMENT ON COLUMN kind.delay IS 'The time from the insert until a job is due. Null: at once.';
 COMMENT ON COLUMN kind.timeout IS 'The longest time that a job may run, for workers without a timeout of their own. Null: no limit.';
-COMMENT ON COLUMN kind.backoff IS
-    'The wait before a retry, for workers that set no retry policy of their own: {"first", "factor", "max_interval", "jitter"}. After attempt n a job waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. Default 1 s, 2, an hour (or first, if that is longer), 0.1. With factor 1 there is no longest wait and no jitter by default. Null: all defaults.';
+COMMENT ON COLUMN kind.backoff IS 'The wait before a retry, for workers that set no retry policy of their own: {"first", "factor", "max_interval", "jitter"}. After attempt n a job waits first × factor^(n−1), at most max_interval, plus or minus the fraction jitter. Default 1 s, 2, an hour (or first, if that is longer), 0.1. With factor 1 there is no longest wait and no jitter by default. Null: all defaults.';
 COMMENT ON COLUMN kind.unique_policy IS 'The policy of the unique keys of its jobs, as unique_key takes it. Null: the jobs are not unique.';
 COMMENT ON COLUMN kind.group_policy IS 'The policy of the group keys of its jobs, as insert_job takes it. Null: the jobs have no group.';
 COMMENT ON COLUMN kind.group_limit IS 'How many jobs of a group may run at the same time. Null: the kind sets no limit.';
 COMMENT ON COLUMN kind.in_order IS 'Whether the jobs of a group run one at a time in their order. Null: the kind does not ask for an order.';
 COMMENT ON COLUMN kind.expires_in IS 'The time in which a job must start, counted from when it is due. Null: the jobs do not expire.';
-COMMENT ON COLUMN kind.place IS
-    'The value of its jobs that decides their place, among places that share hashed values: unique_key, group, id, or a member of the args by name or by JSON Pointer. A place refuses a job whose value belongs to another place. Null: its jobs may be in any place.';
-COMMENT ON COLUMN kind.owners IS
-    'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. What has no owner stays until it is declared anew: the timeout, the backoff, and what was declared without a program.';
+COMMENT ON COLUMN kind.place IS 'The value of its jobs that decides their place, among places that share hashed values: unique_key, group, id, or a member of the args by name or by JSON Pointer. A place refuses a job whose value belongs to another place. Null: its jobs may be in any place.';
+COMMENT ON COLUMN kind.owners IS 'The program that declared each default last, such as {"queue": "worker.py"}. What a program declares replaces what it declared before. What other programs declared stays. What has no owner stays until it is declared anew: the timeout, the backoff, and what was declared without a program.';
 COMMENT ON COLUMN kind.digest IS 'A digest of each default but the timeout and the backoff, by its meaning, such as queue=9b74c9897bac.';
 COMMENT ON COLUMN kind.created_at IS 'When the kind was first registered.';
 COMMENT ON COLUMN kind.registered_at IS 'When the kind was last registered.';
@@ -68,11 +64,8 @@ DECLARE
     member text;
     problem text;
 BEGIN
-    IF backoff IS NULL THEN
-        RETURN true;
-    ELSIF jsonb_typeof(backoff) <> 'object' THEN
-        RETURN _refuse(format('invalid backoff: must be an object: %s', left(backoff::text, 80)));
-    END IF;
+    PERFORM _refuse(format('invalid backoff: must be an object: %s', left(backoff::text, 80)))
+    WHERE jsonb_typeof(backoff) <> 'object';
     FOR member IN SELECT k.name FROM jsonb_object_keys(backoff) AS k (name) ORDER BY k.name COLLATE "C" LOOP
         problem := CASE
             WHEN member IN ('first', 'max_interval') THEN
@@ -91,9 +84,8 @@ BEGIN
                     problem := 'must be a length of time, such as 30s';
             END;
         END IF;
-        IF problem IS NOT NULL THEN
-            RETURN _refuse(format('invalid backoff: %s: %s: %s', member, problem, left((backoff -> member)::text, 80)));
-        END IF;
+        PERFORM _refuse(format('invalid backoff: %s: %s: %s', member, problem, left((backoff -> member)::text, 80)))
+        WHERE problem IS NOT NULL;
     END LOOP;
     RETURN true;
 END
@@ -196,8 +188,7 @@ BEGIN
     RETURN registered;
 END
 $$;
-COMMENT ON FUNCTION register_kind IS
-    'Registers a kind: the defaults for inserts that name it and leave them out. Replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. ''null''::jsonb as a policy, 0 as a time and {} as backoff declare that there is none. Returns the row of kind. The arguments are in docs/learn/kinds.md.';
+COMMENT ON FUNCTION register_kind IS 'Registers a kind: the defaults for inserts that name it and leave them out. Replaces what the same program declared before. What other programs declared stays, unless it is declared anew. An argument that is left out, or null, declares nothing. ''null''::jsonb as a policy, 0 as a time and {} as backoff declare that there is none. Returns the row of kind. The arguments are in docs/learn/kinds.md.';
 
 CREATE FUNCTION _kind_digest(kind text, defaults jsonb) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -205,7 +196,6 @@ CREATE FUNCTION _kind_digest(kind text, defaults jsonb) RETURNS text
 AS $$
 DECLARE
     d record;
-    problem text;
     unique_terms text;
     group_terms text;
 BEGIN
@@ -218,15 +208,14 @@ BEGIN
         kind, '{}', coalesce(d.queue, 'default'), '{}', d.priority, d.max_attempts, scheduled_at => NULL, unique_policy => NULL
     );
     PERFORM _check_expiry(expires_at => NULL, expires_in => d.expires_in, scheduled_at => NULL);
-    problem := CASE
+    PERFORM _refuse(CASE
         WHEN NOT _is_to_100_years(d.delay) THEN format('invalid delay: must be 0 to 100 years: %s', d.delay)
         WHEN d.group_limit NOT BETWEEN 1 AND 32767 THEN format('invalid group_limit: must be 1 to 32767: %s', d.group_limit)
         WHEN d.in_order AND d.group_limit > 1 THEN
             format('invalid group_limit: must be 1 for a job that is in_order: %s', d.group_limit)
         WHEN octet_length(d.place) NOT BETWEEN 1 AND 128 THEN format('invalid place: must be 1 to 128 bytes: %s', left(d.place, 80))
         WHEN d.group_policy ? 'window' THEN 'invalid group_policy: window: a group has none'
-    END;
-    PERFORM _refuse(problem) WHERE problem IS NOT NULL;
+    END);
     -- What the documents mean, not how they are written.
     IF d.unique_policy <> 'null' THEN
         SELECT p::text INTO unique_terms FROM _read_unique_policy(d.unique_policy) AS p WHERE p.is_enforced;

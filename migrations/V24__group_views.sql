@@ -13,12 +13,14 @@ WITH RECURSIVE visit AS (
         coalesce(queue_name, after_queue, '') COLLATE "C" AS queue, 32768 AS priority,
         coalesce(after_group, '') COLLATE "C" AS group_key, NULL::uuid AS id,
         -- Groups in this priority, at least that many in this queue and in those before, entries in all.
-        0 AS place, 0 AS most, 0 AS before, 0 AS visited
+        0 AS place, 0 AS most, 0 AS before, 0 AS visited,
+        NULL::text COLLATE "C" AS kind, NULL::smallint AS group_limit, NULL::boolean AS in_order, NULL::timestamptz AS since
     UNION ALL
     SELECT
         j.queue::text, j.priority::integer, CASE WHEN n.is_after THEN after_group ELSE j.group_key::text END,
         CASE WHEN NOT n.is_after THEN j.id END,
-        n.place, greatest(n.most, n.place), n.before, v.visited + (NOT n.is_after)::integer
+        n.place, greatest(n.most, n.place), n.before, v.visited + (NOT n.is_after)::integer,
+        j.kind::text, j.group_limit::smallint, j.in_order, greatest(j.scheduled_at, j.created_at)
     FROM visit AS v
     CROSS JOIN LATERAL (
         -- The next group of the priority, else the next priority of the queue, else the next queue.
@@ -53,17 +55,17 @@ WITH RECURSIVE visit AS (
         LIMIT 1
     ) AS n
     -- A probe for each.
-    CROSS JOIN LATERAL (SELECT o.id, o.queue, o.priority, o.group_key FROM job AS o WHERE o.id = n.id LIMIT 1) AS j
+    CROSS JOIN LATERAL (
+        SELECT o.id, o.kind, o.queue, o.priority, o.group_key, o.group_limit, o.in_order, o.scheduled_at, o.created_at
+        FROM job AS o
+        WHERE o.id = n.id
+        LIMIT 1
+    ) AS j
     WHERE after_queue IS NOT NULL OR v.visited < look_at
 )
-SELECT v.queue, v.priority, v.group_key, v.id, j.kind, j.group_limit, j.in_order, j.since
+SELECT v.queue, v.priority, v.group_key, v.id, v.kind, v.group_limit, v.in_order, v.since
 FROM visit AS v
-CROSS JOIN LATERAL (
-    SELECT o.kind, o.group_limit::smallint, o.in_order, greatest(o.scheduled_at, o.created_at) AS since
-    FROM job AS o
-    WHERE o.id = v.id
-    LIMIT 1
-) AS j
+WHERE v.id IS NOT NULL
 $$;
 COMMENT ON FUNCTION _visited_groups IS 'The first available job of each group at each priority. The arguments are those of groups().';
 
@@ -153,24 +155,18 @@ CROSS JOIN LATERAL (
 ) AS h
 ORDER BY n.queue, n.group_key
 $$;
-COMMENT ON FUNCTION groups IS
-    'The rows of the view group_status, for one queue or for all. look_at is how many groups of each sort are read. Its default is 1,000. With after_queue and after_group the groups come in the order of queue and key, after this one, and at least look_at of them are read. Empty texts mean from the first group on. waiting and running stop at 1,001, waiting for each priority.';
+COMMENT ON FUNCTION groups IS 'The rows of the view group_status, for one queue or for all. look_at is how many groups of each sort are read. Its default is 1,000. With after_queue and after_group the groups come in the order of queue and key, after this one, and at least look_at of them are read. Empty texts mean from the first group on. waiting and running stop at 1,001, waiting for each priority.';
 
 CREATE VIEW group_status AS
-SELECT
-    g.queue, g.group_key, g.running, g.group_limit, g.waiting, g.head, g.head_kind, g.head_since, g.held_code, g.held_by,
-    g.held_details, g.held_until
-FROM groups() AS g;
-COMMENT ON VIEW group_status IS
-    'One row per group of a queue that has available or running jobs. Reads the first 1,000 groups of each sort. The function groups() takes another number. Reads with the caller''s rights.';
+SELECT g.* FROM groups() AS g;
+COMMENT ON VIEW group_status IS 'One row per group of a queue that has available or running jobs. Reads the first 1,000 groups of each sort. The function groups() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN group_status.running IS 'The number of running jobs of the group. 1001 means more than 1,000.';
 COMMENT ON COLUMN group_status.group_limit IS 'How many jobs of the group may run at the same time, by its first job and its queue. Null: no limit.';
 COMMENT ON COLUMN group_status.waiting IS 'The number of available jobs of the group, counted to 1,001 for each priority.';
 COMMENT ON COLUMN group_status.head IS 'The first available job of the group. Null: none is available.';
 COMMENT ON COLUMN group_status.head_kind IS 'The kind of the first available job.';
 COMMENT ON COLUMN group_status.head_since IS 'The time from which on the first available job could have run.';
-COMMENT ON COLUMN group_status.held_code IS
-    'Why the first available job does not start, as a code of why_waiting: queue_paused, queue_held, queue_rate, group_held, group_began, group_limit or group_rate. Null: its queue and its group do not hold it up, or no job is available.';
+COMMENT ON COLUMN group_status.held_code IS 'Why the first available job does not start, as a code of why_waiting: queue_paused, queue_held, queue_rate, group_held, group_began, group_limit or group_rate. Null: its queue and its group do not hold it up, or no job is available.';
 COMMENT ON COLUMN group_status.held_by IS 'The same as a sentence.';
 COMMENT ON COLUMN group_status.held_details IS 'The facts of the sentence by name, as in why_waiting.';
 COMMENT ON COLUMN group_status.held_until IS 'Until when a hold or a rate lets no job of the group start. Null: there is none.';

@@ -106,18 +106,14 @@ CROSS JOIN LATERAL (
 ) AS o
 ORDER BY s.since, s.id
 $$;
-COMMENT ON FUNCTION stuck_jobs IS
-    'The rows of the view stuck_job. Returns up to look_at jobs per reason. Of the available jobs of a queue it reads the 100 that would be fetched next. A running job whose runner lives is listed after running_longer_than. A job that is due or available is listed after waiting_longer_than.';
+COMMENT ON FUNCTION stuck_jobs IS 'The rows of the view stuck_job. Returns up to look_at jobs per reason. Of the available jobs of a queue it reads the 100 that would be fetched next. A running job whose runner lives is listed after running_longer_than. A job that is due or available is listed after waiting_longer_than.';
 
 CREATE VIEW stuck_job AS
-SELECT s.id, s.kind, s.queue, s.state, s.attempt, s.runner, s.since, s.stuck_for, s.code, s.reason, s.remedy
-FROM stuck_jobs() AS s;
-COMMENT ON VIEW stuck_job IS
-    'One row per job that should have moved and has not, with the reason and the remedy. The job that has been stuck longest comes first. Returns at most 1,000 jobs per reason. The function stuck_jobs() takes other limits. Pending jobs are not listed, because they wait for release_jobs. Reads with the caller''s rights.';
+SELECT s.* FROM stuck_jobs() AS s;
+COMMENT ON VIEW stuck_job IS 'One row per job that should have moved and has not, with the reason and the remedy. The job that has been stuck longest comes first. Returns at most 1,000 jobs per reason. The function stuck_jobs() takes other limits. Pending jobs are not listed, because they wait for release_jobs. Reads with the caller''s rights.';
 COMMENT ON COLUMN stuck_job.runner IS 'The runner that has the job. Null: the job does not run.';
 COMMENT ON COLUMN stuck_job.since IS 'Since when the job is stuck. For a running job: since its runner''s lease ran out, or since it started. For another job: since it could have run, or since its queue was paused.';
 COMMENT ON COLUMN stuck_job.stuck_for IS 'The time since then.';
-COMMENT ON COLUMN stuck_job.code IS
-    'Why, as a code of why_waiting: runner_died; running, for over an hour; not_promoted, for over a minute; queue_paused; queue_unworked; kind_unknown; suspect; locked; not_taken, where runners of the queue have room or start later jobs.';
+COMMENT ON COLUMN stuck_job.code IS 'Why, as a code of why_waiting: runner_died; running, for over an hour; not_promoted, for over a minute; queue_paused; queue_unworked; kind_unknown; suspect; locked; not_taken, where runners of the queue have room or start later jobs.';
 COMMENT ON COLUMN stuck_job.reason IS 'The same as a sentence.';
 COMMENT ON COLUMN stuck_job.remedy IS 'The remedy. Often a SQL statement.';

@@ -83,10 +83,8 @@ $$;
 COMMENT ON FUNCTION retentions IS 'The rows of the view retention, from the look_at oldest jobs and look_at that reached their retention.';
 
 CREATE VIEW retention AS
-SELECT r.queue, r.state, r.keep, r.is_default, r.overdue, r.overdue_by, r.has_pruner
-FROM retentions() AS r;
-COMMENT ON VIEW retention IS
-    'One row per queue and final state: how long such jobs are kept, and how many are overdue for deletion. Many overdue jobs mean that the pruner does not keep up. Reads at most 40,000 jobs. The function retentions() takes another number. Reads with the caller''s rights.';
+SELECT r.* FROM retentions() AS r;
+COMMENT ON VIEW retention IS 'One row per queue and final state: how long such jobs are kept, and how many are overdue for deletion. Many overdue jobs mean that the pruner does not keep up. Reads at most 40,000 jobs. The function retentions() takes another number. Reads with the caller''s rights.';
 COMMENT ON COLUMN retention.state IS 'The final state: completed, cancelled or discarded.';
 COMMENT ON COLUMN retention.queue IS 'The name of the queue.';
 COMMENT ON COLUMN retention.keep IS 'How long such jobs are kept.';
@@ -179,8 +177,7 @@ SELECT
 FROM health AS h
 LEFT JOIN oldest AS s ON true
 ORDER BY h.table_bytes + h.index_bytes DESC, h.table_name;
-COMMENT ON VIEW table_health IS
-    'One row per table of the schema, the largest first: its dead rows, and whether a vacuum is due. Each row also names the holder of the database''s oldest snapshot, which keeps vacuum from removing dead rows. A role without pg_read_all_stats sees of other roles'' sessions the pid, the name and the age in transactions. It sees neither their age, state and query, nor whether a vacuum runs.';
+COMMENT ON VIEW table_health IS 'One row per table of the schema, the largest first: its dead rows, and whether a vacuum is due. Each row also names the holder of the database''s oldest snapshot, which keeps vacuum from removing dead rows. A role without pg_read_all_stats sees of other roles'' sessions the pid, the name and the age in transactions. It sees neither their age, state and query, nor whether a vacuum runs.';
 COMMENT ON COLUMN table_health.table_name IS 'The name of the table.';
 COMMENT ON COLUMN table_health.live_rows IS 'The number of live rows, by the statistics.';
 COMMENT ON COLUMN table_health.dead_rows IS 'The number of dead rows that no vacuum has removed yet, by the statistics.';
@@ -280,16 +277,14 @@ WHERE (w.page IS NULL OR a.query COLLATE "C" ILIKE '%insert%' OR a.query = '<ins
         WHERE k.virtualtransaction = b.virtualtransaction AND k.locktype = 'relation' AND k.relation = 'job'::regclass
     )
 ORDER BY w.waitstart;
-COMMENT ON VIEW waiting_insert IS
-    'One row per insert that waits for another transaction, which has inserted a job with the same key or id, or is changing the holder. The wait ends at the blocker''s commit or rollback, or at lock_timeout or max_wait. A role without pg_read_all_stats sees of other roles'' sessions the pids, applications and waiting times, but no queries, states or ages.';
+COMMENT ON VIEW waiting_insert IS 'One row per insert that waits for another transaction, which has inserted a job with the same key or id, or is changing the holder. The wait ends at the blocker''s commit or rollback, or at lock_timeout or max_wait. A role without pg_read_all_stats sees of other roles'' sessions the pids, applications and waiting times, but no queries, states or ages.';
 COMMENT ON COLUMN waiting_insert.pid IS 'The session that waits.';
 COMMENT ON COLUMN waiting_insert.application IS 'The application_name of the session that waits.';
 COMMENT ON COLUMN waiting_insert.role_name IS 'The role of the session that waits.';
 COMMENT ON COLUMN waiting_insert.query IS 'The statement that waits.';
 COMMENT ON COLUMN waiting_insert.waiting_since IS 'When the wait began. Null for a moment at the start.';
 COMMENT ON COLUMN waiting_insert.waiting_for IS 'The time since the wait began.';
-COMMENT ON COLUMN waiting_insert.waits_for IS
-    'a key: an uncommitted job has the key, and no other session can see which; a job: another transaction is changing the holder, which this row names.';
+COMMENT ON COLUMN waiting_insert.waits_for IS 'a key: an uncommitted job has the key, and no other session can see which; a job: another transaction is changing the holder, which this row names.';
 COMMENT ON COLUMN waiting_insert.unique_key IS 'The unique key of the holder. Null: the session waits for an uncommitted job.';
 COMMENT ON COLUMN waiting_insert.holder IS 'The holder that is being changed: job.id. Null: the session waits for an uncommitted job.';
 COMMENT ON COLUMN waiting_insert.blocker_pid IS 'The session that blocks the insert. pg_terminate_backend(pid) rolls its transaction back. Null: a prepared transaction.';

@@ -49,8 +49,7 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _complete_runs IS
-    'Completes runs that have no output and no progress to store. worker_id: the runner that has the jobs. Null: remote workers have them. patience: the lock_timeout for a locked row. Null: the session''s setting. ids: sorted, each once, with their runs. ended: the jobs that completed. discarded: those of them whose key another job claims. The other runs were stale.';
+COMMENT ON FUNCTION _complete_runs IS 'Completes runs that have no output and no progress to store. worker_id: the runner that has the jobs. Null: remote workers have them. patience: the lock_timeout for a locked row. Null: the session''s setting. ids: sorted, each once, with their runs. ended: the jobs that completed. discarded: those of them whose key another job claims. The other runs were stale.';
 
 CREATE FUNCTION _delete_runs(worker_id uuid, patience text, ids uuid[], runs integer[])
     RETURNS TABLE (state text, ended uuid[], discarded uuid[])
@@ -78,8 +77,7 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _delete_runs IS
-    'Completes runs and deletes the rows of the jobs. A job with children, waiting or released, is completed as by _complete_runs, and the pruner deletes its row later. The arguments and the result are those of _complete_runs.';
+COMMENT ON FUNCTION _delete_runs IS 'Completes runs and deletes the rows of the jobs. A job with children, waiting or released, is completed as by _complete_runs, and the pruner deletes its row later. The arguments and the result are those of _complete_runs.';
 
 CREATE FUNCTION _retry_delay(attempt integer, backoff jsonb) RETURNS interval
     LANGUAGE plpgsql VOLATILE
@@ -103,20 +101,11 @@ BEGIN
     RETURN make_interval(secs => wait * (1 - jitter) + random() * (least(wait * (1 + jitter), longest) - wait * (1 - jitter)));
 END
 $$;
-COMMENT ON FUNCTION _retry_delay IS
-    'The wait before a retry. attempt: the attempt that failed, counted from 1. backoff: as kind.backoff. Null: 1 s after the first attempt, doubled with each attempt up to an hour. It varies at random by up to a tenth.';
+COMMENT ON FUNCTION _retry_delay IS 'The wait before a retry. attempt: the attempt that failed, counted from 1. backoff: as kind.backoff. Null: 1 s after the first attempt, doubled with each attempt up to an hour. It varies at random by up to a tenth.';
 
 CREATE FUNCTION _finish_runs(
-    worker_id uuid,
-    patience text,
-    ids uuid[],
-    runs integer[],
-    outcomes text[],
-    delays interval[],
-    errors text[],
-    outputs jsonb[],
-    reports jsonb[],
-    details jsonb[] DEFAULT NULL
+    worker_id uuid, patience text, ids uuid[], runs integer[], outcomes text[], delays interval[], errors text[],
+    outputs jsonb[], reports jsonb[], details jsonb[] DEFAULT NULL
 ) RETURNS TABLE (state text, ended uuid[], discarded uuid[])
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -208,5 +197,4 @@ BEGIN
     GROUP BY f.state, s.discarded;
 END
 $$;
-COMMENT ON FUNCTION _finish_runs IS
-    'Ends runs, each with an outcome: complete, retry, snooze, give_back (it had not started), interrupt (it had), cancel or discard. worker_id, patience, ids, runs, discarded: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted.';
+COMMENT ON FUNCTION _finish_runs IS 'Ends runs, each with an outcome: complete, retry, snooze, give_back (it had not started), interrupt (it had), cancel or discard. worker_id, patience, ids, runs, discarded: as _complete_runs. delays: of a retry or a snooze. Null for a retry: the kind''s backoff, else _retry_delay. errors, details: of a retry, cancel or discard. reports: the progress. Returns the jobs whose results counted.';

@@ -37,19 +37,12 @@ BEGIN
         WHERE m.service = f.service;
         is_held := FOUND;
     END IF;
-    -- Clamped to a day, since infinite times cannot be subtracted. Without its key the table can have a service twice.
-    SELECT (extract(
-        epoch FROM greatest(least(min(m.leased_until), clock_timestamp() + interval '1 day'), clock_timestamp() - interval '1 day')
-            - clock_timestamp()
-    ) * 1000)::bigint
-    INTO free_in
-    FROM maintenance AS m
-    WHERE m.service = service_name COLLATE "C";
+    -- Without its key the table can have a service twice.
+    free_in := (SELECT -1000 * _age(min(m.leased_until)) FROM maintenance AS m WHERE m.service = service_name COLLATE "C");
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _take_service IS
-    'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends.';
+COMMENT ON FUNCTION _take_service IS 'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends.';
 
 CREATE FUNCTION _lock_due_jobs(service text, most bigint, since timestamptz, only_ids uuid[], except_ids uuid[])
     RETURNS uuid[]
@@ -90,9 +83,7 @@ BEGIN
                 WHERE j.state = 'running'
                     AND (
                         j.reserved_until <= clock_timestamp()
-                        OR NOT EXISTS (
-                            SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp()
-                        )
+                        OR NOT EXISTS (SELECT FROM runner AS r WHERE r.id = j.worker AND r.leased_until > clock_timestamp())
                     )
                     AND (only_ids IS NULL OR j.id = ANY (only_ids)) AND j.id <> ALL (except_ids)
                 -- Before the jobs that were started after them are taken from the runner.
@@ -128,49 +119,39 @@ BEGIN
     RETURN ids;
 END
 $$;
-COMMENT ON FUNCTION _lock_due_jobs IS
-    'Locks up to most jobs that a maintenance service would change now, and returns their ids. Skips locked jobs. since: the promoter looks only at jobs that were due at this time or later. Null: at all. only_ids: only these jobs. Null: any; the pruner needs them. Jobs that waiting children need are kept.';
+COMMENT ON FUNCTION _lock_due_jobs IS 'Locks up to most jobs that a maintenance service would change now, and returns their ids. Skips locked jobs. since: the promoter looks only at jobs that were due at this time or later. Null: at all. only_ids: only these jobs. Null: any; the pruner needs them. Jobs that waiting children need are kept.';
 
 CREATE FUNCTION _next_due_in(service text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE
 AS $$
-DECLARE
-    next_at timestamptz;
 BEGIN
-    CASE service COLLATE "C"
-        WHEN 'promoter' THEN
-            next_at := (
-                SELECT min(j.scheduled_at)
-                FROM job AS j
-                WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
-            );
-        WHEN 'expirer' THEN
-            next_at := (
-                -- The first entry of the index. The planner may read all of them for min().
-                SELECT j.expires_at
-                FROM job AS j
-                WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
-                ORDER BY j.expires_at
-                LIMIT 1
-            );
-        WHEN 'rescuer' THEN
-            next_at := (
-                SELECT min(e.ends_at)
-                FROM (
-                    SELECT r.leased_until FROM runner AS r
-                    UNION ALL
-                    SELECT j.reserved_until FROM job AS j WHERE j.state = 'running'
-                ) AS e (ends_at)
-                WHERE e.ends_at > clock_timestamp()
-            );
-    END CASE;
-    RETURN CASE
-        WHEN next_at IS NOT NULL
-            THEN (extract(epoch FROM least(next_at, clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint
-    END;
+    RETURN -1000 * _age(CASE service COLLATE "C"
+        WHEN 'promoter' THEN (
+            SELECT min(j.scheduled_at)
+            FROM job AS j
+            WHERE j.state IN ('scheduled', 'retryable') AND j.scheduled_at > statement_timestamp()
+        )
+        WHEN 'expirer' THEN (
+            -- The first entry of the index. The planner may read all of them for min().
+            SELECT j.expires_at
+            FROM job AS j
+            WHERE j.expires_at > statement_timestamp() AND j.state IN ('available', 'pending', 'retryable', 'scheduled')
+            ORDER BY j.expires_at
+            LIMIT 1
+        )
+        WHEN 'rescuer' THEN (
+            SELECT min(e.ends_at)
+            FROM (
+                SELECT r.leased_until FROM runner AS r
+                UNION ALL
+                SELECT j.reserved_until FROM job AS j WHERE j.state = 'running'
+            ) AS e (ends_at)
+            WHERE e.ends_at > clock_timestamp()
+        )
+    END);
 END
 $$;
-COMMENT ON FUNCTION _next_due_in IS 'The milliseconds until the next job is due or expires, or a lease or a reservation ends. At most a day. Null: nothing is due.';
+COMMENT ON FUNCTION _next_due_in IS 'The milliseconds until the next job is due or expires, or a lease or a reservation ends. At most a year. Null: nothing is due.';
 
 CREATE FUNCTION _discard_expired(INOUT ids uuid[])
     LANGUAGE plpgsql VOLATILE
@@ -262,9 +243,7 @@ BEGIN
             j.id, j.kind, j.queue, j.state,
             (j.errors -> -1 ->> 'attempt')::smallint AS attempt, j.errors -> -1 ->> 'error' AS error
     ),
-    settled AS MATERIALIZED (
-        SELECT _settle(array_agg(r.id)) AS discarded FROM rescued AS r HAVING count(*) > 0
-    )
+    settled AS MATERIALIZED (SELECT _settle(array_agg(r.id)) AS discarded FROM rescued AS r HAVING count(*) > 0)
     SELECT
         r.id, r.kind::text, r.queue::text, r.attempt, r.error,
         CASE WHEN r.id = ANY (s.discarded) THEN 'discarded' ELSE r.state::text END
@@ -272,5 +251,4 @@ BEGIN
     CROSS JOIN settled AS s;
 END
 $$;
-COMMENT ON FUNCTION _rescue_jobs IS
-    'Takes these jobs, which the caller has locked, from runners whose leases ran out and from remote workers whose reservations ran out. They come back as suspects, after a back-off. max_crashes: from how many crashes in a row on a job can be discarded. attempt: the attempt that was lost.';
+COMMENT ON FUNCTION _rescue_jobs IS 'Takes these jobs, which the caller has locked, from runners whose leases ran out and from remote workers whose reservations ran out. They come back as suspects, after a back-off. max_crashes: from how many crashes in a row on a job can be discarded. attempt: the attempt that was lost.';

@@ -7,28 +7,16 @@ CREATE TABLE prune_range (
     jobs bigint NOT NULL,
     CONSTRAINT prune_range_pkey PRIMARY KEY (ahead, after_id)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE prune_range IS
-    'Ranges of job ids, and when the pruner reads each again. So a table full of jobs that wait, run or are retained costs one visit to each range, not one a round. Without rows the pruner reads all jobs.';
+COMMENT ON TABLE prune_range IS 'Ranges of job ids, and when the pruner reads each again. So a table full of jobs that wait, run or are retained costs one visit to each range, not one a round. Without rows the pruner reads all jobs.';
 COMMENT ON COLUMN prune_range.ahead IS 'Whether the ids of the range are beyond those of young jobs: from clocks that are ahead, or from no clock.';
 COMMENT ON COLUMN prune_range.after_id IS 'The range is of the ids after this one, up to after_id of the next range.';
 COMMENT ON COLUMN prune_range.due_at IS 'When a job of the range can be deleted, at the earliest.';
 COMMENT ON COLUMN prune_range.jobs IS 'How many jobs the last visit left in the range.';
 
 CREATE FUNCTION _prune_jobs(
-    after_id uuid,
-    last_id uuid,
-    most bigint,
-    keep_completed interval,
-    keep_cancelled interval,
-    keep_discarded interval,
-    open_for interval,
-    INOUT state jsonb DEFAULT '{}',
-    OUT pruned bigint,
-    OUT remaining bigint,
-    OUT reached uuid,
-    OUT next_in bigint,
-    OUT is_slow boolean,
-    OUT warnings jsonb
+    after_id uuid, last_id uuid, most bigint, keep_completed interval, keep_cancelled interval, keep_discarded interval,
+    open_for interval, INOUT state jsonb DEFAULT '{}',
+    OUT pruned bigint, OUT remaining bigint, OUT reached uuid, OUT next_in bigint, OUT is_slow boolean, OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -47,27 +35,24 @@ BEGIN
         ORDER BY j.id
         LIMIT least(most, (_prune_jobs.state ->> 'most')::bigint)
     ),
-    kept AS (
-        SELECT
-            w.id, w.finalized_at, w.claims, w.unique_until,
-            CASE
-                WHEN w.state = 'completed' THEN coalesce(q.keep_completed, _prune_jobs.keep_completed)
-                WHEN w.state = 'cancelled' THEN coalesce(q.keep_cancelled, _prune_jobs.keep_cancelled)
-                WHEN w.state = 'discarded' THEN coalesce(q.keep_discarded, _prune_jobs.keep_discarded)
-            END AS keep
-        FROM scanned AS w
-        LEFT JOIN queue AS q ON q.name = w.queue
-    ),
     aged AS MATERIALIZED (
         SELECT
-            k.id,
+            w.id,
             CASE
-                WHEN k.finalized_at IS NULL THEN clock_timestamp() + open_for
+                WHEN w.finalized_at IS NULL THEN clock_timestamp() + open_for
                 WHEN k.keep IS NOT NULL THEN
                     -- A retention can be as long as an interval, and no time may be out of range.
-                    greatest(k.finalized_at + least(k.keep, interval '1000 years'), CASE WHEN k.claims THEN k.unique_until END)
+                    greatest(w.finalized_at + least(k.keep, interval '1000 years'), CASE WHEN w.claims THEN w.unique_until END)
             END AS goes_at
-        FROM kept AS k
+        FROM scanned AS w
+        LEFT JOIN queue AS q ON q.name = w.queue
+        CROSS JOIN LATERAL (
+            SELECT CASE w.state
+                WHEN 'completed' THEN coalesce(q.keep_completed, _prune_jobs.keep_completed)
+                WHEN 'cancelled' THEN coalesce(q.keep_cancelled, _prune_jobs.keep_cancelled)
+                WHEN 'discarded' THEN coalesce(q.keep_discarded, _prune_jobs.keep_discarded)
+            END AS keep
+        ) AS k
     )
     SELECT
         array_agg(a.id ORDER BY a.id) AS ids,
@@ -96,8 +81,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _prune_jobs IS
-    'Deletes final jobs past their retention among the first most jobs of a range of ids. keep_…: the retention of queues that set none. Null: for ever. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted, where an open job counts after open_for. state, is_slow, warnings: as of _run_batch.';
+COMMENT ON FUNCTION _prune_jobs IS 'Deletes final jobs past their retention among the first most jobs of a range of ids. keep_…: the retention of queues that set none. Null: for ever. reached: the last id that was read. Null: the range was read to its end. next_in: the milliseconds until another job can be deleted, where an open job counts after open_for. state, is_slow, warnings: as of _run_batch.';
 
 CREATE FUNCTION _prune_others() RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -125,12 +109,9 @@ BEGIN
     RETURN groups / 1000 + _tend_history(10000) / 10000 + fold_duplicates(10000) / 10000 > 0;
 END
 $$;
-COMMENT ON FUNCTION _prune_others IS
-    'What the pruner does besides deleting jobs: deletes rows of groups whose times have passed (a group without a row is treated the same) and logged changes after 90 days, tends the history, and folds the records of suppressed duplicates. Each as much as one transaction may. Returns whether there may be more.';
+COMMENT ON FUNCTION _prune_others IS 'What the pruner does besides deleting jobs: deletes rows of groups whose times have passed (a group without a row is treated the same) and logged changes after 90 days, tends the history, and folds the records of suppressed duplicates. Each as much as one transaction may. Returns whether there may be more.';
 
-CREATE FUNCTION _run_pruner(
-    settings jsonb, INOUT state jsonb, OUT changed bigint, OUT next_in bigint, OUT warnings jsonb
-)
+CREATE FUNCTION _run_pruner(settings jsonb, INOUT state jsonb, OUT changed bigint, OUT next_in bigint, OUT warnings jsonb)
     LANGUAGE plpgsql VOLATILE
 AS $$
 -- A round begins with the bounds: jobs whose ids are younger than the shortest retention stay, so they are not read. It visits
@@ -256,5 +237,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _run_pruner IS
-    'Runs the pruner once: visits ranges of ids for up to 200 ms. A round ends with _prune_others, in a call that deletes no job. settings: interval, from a round to the next, and keep, the seconds of retention of queues that set none. For the other arguments see _run_service.';
+COMMENT ON FUNCTION _run_pruner IS 'Runs the pruner once: visits ranges of ids for up to 200 ms. A round ends with _prune_others, in a call that deletes no job. settings: interval, from a round to the next, and keep, the seconds of retention of queues that set none. For the other arguments see _run_service.';

@@ -15,9 +15,7 @@ CREATE FUNCTION _name_id(name text) RETURNS uuid
     RETURN left(encode(sha256(convert_to(name, 'UTF8')), 'hex'), 32)::uuid;
 COMMENT ON FUNCTION _name_id IS 'An id made from a name. All callers of a name get the same id.';
 
-CREATE FUNCTION _change_batch(
-    service text, locked uuid[], settings jsonb, OUT ids uuid[], OUT jobs jsonb
-)
+CREATE FUNCTION _change_batch(service text, locked uuid[], settings jsonb, OUT ids uuid[], OUT jobs jsonb)
     LANGUAGE plpgsql VOLATILE
 AS $$
 BEGIN
@@ -47,9 +45,7 @@ BEGIN
             INTO ids, jobs
             FROM _rescue_jobs(locked, coalesce((settings ->> 'max_crashes')::integer, 3)) AS r;
         WHEN 'pruner' THEN
-            WITH deleted AS (
-                DELETE FROM job AS j WHERE j.id = ANY (locked) RETURNING j.id
-            )
+            WITH deleted AS (DELETE FROM job AS j WHERE j.id = ANY (locked) RETURNING j.id)
             SELECT array_agg(d.id) INTO ids FROM deleted AS d;
             IF EXISTS (SELECT FROM job_parent) THEN
                 DELETE FROM job_parent AS e WHERE e.child = ANY (ids);
@@ -62,16 +58,8 @@ $$;
 COMMENT ON FUNCTION _change_batch IS 'What a maintenance service does with locked jobs. ids: the changed ones. jobs: what their events tell.';
 
 CREATE FUNCTION _run_batch(
-    service text,
-    settings jsonb,
-    only_ids uuid[],
-    INOUT state jsonb,
-    OUT ids uuid[],
-    OUT jobs jsonb,
-    OUT is_full boolean,
-    OUT has_rest boolean,
-    OUT is_slow boolean,
-    OUT is_refused boolean,
+    service text, settings jsonb, only_ids uuid[], INOUT state jsonb,
+    OUT ids uuid[], OUT jobs jsonb, OUT is_full boolean, OUT has_rest boolean, OUT is_slow boolean, OUT is_refused boolean,
     OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
@@ -178,14 +166,11 @@ BEGIN
             left(service, -1), _counted(cardinality(p.ids), 'job', 'jobs'), array_to_string(p.ids[1:20], ', '),
             CASE WHEN cardinality(p.ids) > 20 THEN ', …' END, p.problem
         )), '[]')
-        FROM (
-            SELECT r.value AS problem, array_agg(r.key) AS ids FROM jsonb_each_text(refused) AS r GROUP BY r.value
-        ) AS p
+        FROM (SELECT r.value AS problem, array_agg(r.key) AS ids FROM jsonb_each_text(refused) AS r GROUP BY r.value) AS p
     );
 END
 $$;
-COMMENT ON FUNCTION _run_batch IS
-    'Does what a maintenance service does with a batch of jobs, and with parts of the batch where the database refuses it. only_ids: as of _lock_due_jobs. state: the batch size and the jobs that are set aside. ids, jobs: as of _change_batch. has_rest: jobs of the batch were not tried. is_slow: the next batch is smaller. is_refused: jobs of the batch are set aside. warnings: sentences that name them.';
+COMMENT ON FUNCTION _run_batch IS 'Does what a maintenance service does with a batch of jobs, and with parts of the batch where the database refuses it. only_ids: as of _lock_due_jobs. state: the batch size and the jobs that are set aside. ids, jobs: as of _change_batch. has_rest: jobs of the batch were not tried. is_slow: the next batch is smaller. is_refused: jobs of the batch are set aside. warnings: sentences that name them.';
 
 CREATE FUNCTION _run_releaser(settings jsonb, INOUT state jsonb, OUT changed bigint, OUT next_in bigint)
     LANGUAGE plpgsql VOLATILE
@@ -270,17 +255,11 @@ BEGIN
     state := jsonb_strip_nulls(state);
 END
 $$;
-COMMENT ON FUNCTION _run_releaser IS
-    'Runs the releaser once: a step of _release_step, and at times of _check_edges. settings: listener, the holder of the lease that waits for a notification (null: it cannot be notified), and interval, the longest rest of a holder that cannot be notified. For the other arguments see _run_service.';
+COMMENT ON FUNCTION _run_releaser IS 'Runs the releaser once: a step of _release_step, and at times of _check_edges. settings: listener, the holder of the lease that waits for a notification (null: it cannot be notified), and interval, the longest rest of a holder that cannot be notified. For the other arguments see _run_service.';
 
 CREATE FUNCTION _run_service(
-    service text,
-    settings jsonb DEFAULT '{}',
-    INOUT state jsonb DEFAULT '{}',
-    OUT changed bigint,
-    OUT next_in bigint,
-    OUT jobs jsonb,
-    OUT warnings jsonb
+    service text, settings jsonb DEFAULT '{}', INOUT state jsonb DEFAULT '{}',
+    OUT changed bigint, OUT next_in bigint, OUT jobs jsonb, OUT warnings jsonb
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -327,8 +306,7 @@ BEGIN
             'since',
             CASE
                 WHEN batch.has_rest OR batch.is_refused THEN settings -> 'since'
-                WHEN batch.is_full
-                    THEN (SELECT to_jsonb(max(j.scheduled_at)) FROM job AS j WHERE j.id = ANY (batch.ids))
+                WHEN batch.is_full THEN (SELECT to_jsonb(max(j.scheduled_at)) FROM job AS j WHERE j.id = ANY (batch.ids))
                 ELSE to_jsonb(statement_timestamp())
             END,
             'from_start_at', CASE WHEN NOT settings ? 'since' THEN to_jsonb(clock_timestamp() + 10 * took) ELSE state -> 'from_start_at' END
@@ -346,13 +324,11 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _run_service IS
-    'Runs a maintenance service once. settings: interval, the longest rest in milliseconds, and those of the service. state: what the last run returned, with the member failed if it failed. next_in: the milliseconds until the next run. jobs: the jobs whose events a runner sends. warnings: sentences for the log. The caller has the lease of the service.';
+COMMENT ON FUNCTION _run_service IS 'Runs a maintenance service once. settings: interval, the longest rest in milliseconds, and those of the service. state: what the last run returned, with the member failed if it failed. next_in: the milliseconds until the next run. jobs: the jobs whose events a runner sends. warnings: sentences for the log. The caller has the lease of the service.';
 
 CREATE FUNCTION maintain(worker text DEFAULT NULL)
     RETURNS TABLE (promoted bigint, rescued bigint, pruned bigint, released bigint, expired bigint, next_in interval)
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET lock_timeout = '1s'
 AS $$
 DECLARE
@@ -363,7 +339,7 @@ DECLARE
     one text;
     done record;
     warning text;
-    changed jsonb := '{}';
+    changed jsonb := '{"promoter": 0, "expirer": 0, "rescuer": 0, "releaser": 0, "pruner": 0}';
     wait bigint := 1000;
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -411,14 +387,10 @@ BEGIN
             RAISE WARNING '%', warning;
         END LOOP;
     END LOOP;
-    promoted := coalesce((changed ->> 'promoter')::bigint, 0);
-    rescued := coalesce((changed ->> 'rescuer')::bigint, 0);
-    pruned := coalesce((changed ->> 'pruner')::bigint, 0);
-    released := coalesce((changed ->> 'releaser')::bigint, 0);
-    expired := coalesce((changed ->> 'expirer')::bigint, 0);
-    next_in := make_interval(secs => greatest(20, wait) / 1000.0);
-    RETURN NEXT;
+    RETURN QUERY
+    SELECT
+        c.promoter, c.rescuer, c.pruner, c.releaser, c.expirer, make_interval(secs => greatest(20, wait) / 1000.0)
+    FROM jsonb_to_record(changed) AS c (promoter bigint, rescuer bigint, pruner bigint, releaser bigint, expirer bigint);
 END
 $$;
-COMMENT ON FUNCTION maintain IS
-    'For remote workers: promotes due jobs, discards expired ones, rescues lost ones, releases those whose parents have ended, and prunes old ones. Skips a service whose lease another has. Call it in a transaction of its own, and again after next_in, 20 ms to 1 s. worker: who gets the leases. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';
+COMMENT ON FUNCTION maintain IS 'For remote workers: promotes due jobs, discards expired ones, rescues lost ones, releases those whose parents have ended, and prunes old ones. Skips a service whose lease another has. Call it in a transaction of its own, and again after next_in, 20 ms to 1 s. worker: who gets the leases. Runs with the rights of the schema''s owner. Error 0A000: the isolation level is not READ COMMITTED.';

@@ -6,31 +6,27 @@
 
 CREATE FUNCTION _check_reserve(reserve interval) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN CASE
-        WHEN reserve BETWEEN interval '1 s' AND interval '1 day' THEN true
-        ELSE _refuse(format('invalid reserve: must be 1 second to 1 day: %s', coalesce(reserve::text, 'null')))
-    END;
+    RETURN _refuse(CASE
+        WHEN (reserve BETWEEN interval '1 s' AND interval '1 day') IS NOT TRUE THEN
+            format('invalid reserve: must be 1 second to 1 day: %s', coalesce(reserve::text, 'null'))
+    END);
 COMMENT ON FUNCTION _check_reserve IS 'Raises error 22023 if a reservation is shorter than a second or longer than a day.';
 
 CREATE FUNCTION _check_fetch(queues text[], worker text, count integer, kinds text[], reserve interval) RETURNS boolean
     LANGUAGE plpgsql STABLE
 AS $$
-DECLARE
-    queue_name text;
 BEGIN
-    IF coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
-        RETURN _refuse(format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0)));
-    END IF;
-    FOREACH queue_name IN ARRAY queues LOOP
-        PERFORM _queue_may_be(queue_name);
-    END LOOP;
-    IF coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
-        RETURN _refuse(format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null')));
-    ELSIF (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
-        RETURN _refuse(format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null')));
-    ELSIF kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
-        RETURN _refuse('invalid kinds: must be null, for any kind, or an array of names');
-    END IF;
+    PERFORM _refuse(CASE
+        WHEN coalesce(cardinality(queues), 0) NOT BETWEEN 1 AND 100 THEN
+            format('invalid queues: must be 1 to 100 names: %s', coalesce(cardinality(queues), 0))
+        WHEN coalesce(octet_length(worker), 0) NOT BETWEEN 1 AND 128 THEN
+            format('invalid worker: must be a name of 1 to 128 bytes: %s', coalesce(to_json(worker)::text, 'null'))
+        WHEN (count BETWEEN 1 AND 1000) IS NOT TRUE THEN
+            format('invalid count: must be 1 to 1000: %s', coalesce(count::text, 'null'))
+        WHEN kinds = '{}' OR array_position(kinds, NULL) IS NOT NULL THEN
+            'invalid kinds: must be null, for any kind, or an array of names'
+    END);
+    PERFORM _queue_may_be(q.name) FROM unnest(queues) AS q (name);
     RETURN _check_reserve(reserve);
 END
 $$;
@@ -69,9 +65,7 @@ BEGIN
     SELECT r.* INTO entered FROM runner AS r WHERE r.id = worker_id;
     IF NOT FOUND THEN
         INSERT INTO runner (id, name, queues, kinds, leased_until, heartbeat_at, knows_groups, remote)
-        VALUES (
-            worker_id, worker, all_queues, all_kinds, clock_timestamp() + 2 * reserve, clock_timestamp(), true, true
-        )
+        VALUES (worker_id, worker, all_queues, all_kinds, clock_timestamp() + 2 * reserve, clock_timestamp(), true, true)
         ON CONFLICT (id) DO NOTHING;
         SELECT r.* INTO entered FROM runner AS r WHERE r.id = worker_id;
     ELSIF entered.leased_until < clock_timestamp() + 1.5 * reserve OR entered.heartbeat_at > clock_timestamp() THEN
@@ -82,9 +76,7 @@ END
 $$;
 COMMENT ON FUNCTION _enter_worker IS 'The row of a remote worker, whose id is made from name, queues and kinds. Inserts it or extends its lease.';
 
-CREATE FUNCTION _fetch_queue(
-    worker_id uuid, wanted jsonb, kinds text[], reserve interval, OUT ids uuid[], OUT facts jsonb
-)
+CREATE FUNCTION _fetch_queue(worker_id uuid, wanted jsonb, kinds text[], reserve interval, OUT ids uuid[], OUT facts jsonb)
     LANGUAGE plpgsql VOLATILE
 AS $$
 -- A job that cannot be read, or that the database refuses to start, fails the whole fetch. The error names no job.
@@ -142,9 +134,7 @@ CREATE FUNCTION fetch_jobs(
     priority integer, crashes integer, created_at timestamptz, scheduled_at timestamptz, reserved_until timestamptz,
     errors jsonb, progress jsonb, unique_key text, group_key text, worker_id uuid, timeout interval
 )
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
-    ROWS 10
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER ROWS 10
 AS $$
 DECLARE
     entered runner;
@@ -205,5 +195,4 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION fetch_jobs IS
-    'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first. worker: the name of the process. reserve: how long the jobs are its own, unless extend_jobs extends it. listens: if no job comes, the next insert notifies. Pass run to every later call. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+COMMENT ON FUNCTION fetch_jobs IS 'For remote workers: starts the next jobs of these queues and returns them in the order of work. Jobs of the first queue come first. worker: the name of the process. reserve: how long the jobs are its own, unless extend_jobs extends it. listens: if no job comes, the next insert notifies. Pass run to every later call. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';

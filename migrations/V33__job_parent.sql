@@ -7,19 +7,13 @@
 -- does not change an earlier parent: that row would be locked until the transaction of the child ends, and the parent could
 -- neither start nor end. Its edge is not linked. After the commit the releaser marks the parent, or finds that it has ended.
 
-CREATE FUNCTION _refuse_after(place integer, problem text) RETURNS void
-    LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    RAISE invalid_parameter_value USING
-        MESSAGE = coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem;
-END
-$$;
+CREATE FUNCTION _refuse_after(place integer, problem text) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN _refuse(coalesce('job ' || (place - 1) || ': ', '') || 'invalid after: ' || problem);
 COMMENT ON FUNCTION _refuse_after IS 'Raises error 22023 for the parents of a job. place: its place in the batch, from 1. Null: no batch.';
 
 CREATE FUNCTION _check_parents(parents uuid[], children integer[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
     missing record;
@@ -38,18 +32,14 @@ BEGIN
             MESSAGE = coalesce('job ' || (missing.child - 1) || ': ', '') || format('invalid after: there is no job %s', missing.id),
             DETAIL = format('{"parent": "%s"}', missing.id),
             HINT = 'A parent is a job of the same batch, or a job in the table. If completed jobs are not kept, insert parent and child in one call.',
-            SCHEMA = current_schema(),
-            TABLE = 'job_parent',
-            CONSTRAINT = 'job_parent_parent';
+            SCHEMA = current_schema(), TABLE = 'job_parent', CONSTRAINT = 'job_parent_parent';
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _check_parents IS
-    'Locks the jobs parents against deletion until the transaction ends. Error 23503 if there is no job with one of these ids. children: for each parent the place of its child, which the error names. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
+COMMENT ON FUNCTION _check_parents IS 'Locks the jobs parents against deletion until the transaction ends. Error 23503 if there is no job with one of these ids. children: for each parent the place of its child, which the error names. Runs with the rights of the schema''s owner, so that roles that insert need no UPDATE on job.';
 
 CREATE FUNCTION _add_parents(children uuid[], parents uuid[], conditions text[], fresh uuid[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 BEGIN
     -- A child can name a parent twice, also by two duplicates of one holder. Then the stricter condition counts.
@@ -75,16 +65,10 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION _add_parents IS
-    'Inserts edges from children, which the transaction has inserted, to parents, with conditions. fresh: the jobs that the transaction has just inserted, which no other transaction can see. Runs with the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
+COMMENT ON FUNCTION _add_parents IS 'Inserts edges from children, which the transaction has inserted, to parents, with conditions. fresh: the jobs that the transaction has just inserted, which no other transaction can see. Runs with the rights of the schema''s owner, so that roles that insert need no rights on job_parent.';
 
 CREATE FUNCTION _insert_graph(
-    jobs new_job[],
-    one_by_one boolean,
-    max_wait interval,
-    children integer[],
-    places integer[],
-    parents uuid[],
+    jobs new_job[], one_by_one boolean, max_wait interval, children integer[], places integer[], parents uuid[],
     conditions text[]
 ) RETURNS SETOF insert_answer
     LANGUAGE plpgsql VOLATILE
@@ -99,23 +83,21 @@ DECLARE
     -- For each place the id of the new job or of the holder, and whether the job is new.
     ids uuid[] := ARRAY(SELECT u.id FROM unnest(jobs) AS u ORDER BY u.place);
     are_new boolean[] := array_fill(true, ARRAY[cardinality(jobs)]);
-    given record;
     edges record;
     own_predecessor record;
 BEGIN
-    FOR given IN
+    PERFORM _refuse_after(
+        CASE WHEN cardinality(jobs) > 1 THEN e.child END,
+        format('must name an earlier job of the batch: %s', coalesce((e.place - 1)::text, e.id::text))
+    )
+    FROM (
         SELECT e.child, e.place, e.id
         FROM unnest(children, places, parents) AS e (child, place, id)
         LEFT JOIN (SELECT u.id, min(u.place) AS place FROM unnest(jobs) AS u WHERE u.may_exist GROUP BY u.id) AS g ON g.id = e.id
         WHERE coalesce(e.place, g.place, 0) NOT BETWEEN 0 AND e.child - 1
         ORDER BY e.child
         LIMIT 1
-    LOOP
-        PERFORM _refuse_after(
-            CASE WHEN cardinality(jobs) > 1 THEN given.child END,
-            format('must name an earlier job of the batch: %s', coalesce((given.place - 1)::text, given.id::text))
-        );
-    END LOOP;
+    ) AS e;
     answers := ARRAY(SELECT a FROM _insert_batch(jobs, one_by_one, false, max_wait, NULL) AS a);
     IF (answers[1]).outcome NOT IN ('busy', 'rejected') THEN
         FOREACH answer IN ARRAY answers LOOP
@@ -173,8 +155,7 @@ BEGIN
     RETURN QUERY SELECT a.* FROM unnest(answers) AS a;
 END
 $$;
-COMMENT ON FUNCTION _insert_graph IS
-    'Inserts a batch as _insert_batch does, and edges from the pending children to their parents, one for each element of children, places, parents and conditions. children, places: places in the batch. parents: the id, where places is null. A duplicate as a parent means its holder, and as a child gets no edge. Error 22023: the parent is not earlier, or replaced by the child. Error 23503: no parent.';
+COMMENT ON FUNCTION _insert_graph IS 'Inserts a batch as _insert_batch does, and edges from the pending children to their parents, one for each element of children, places, parents and conditions. children, places: places in the batch. parents: the id, where places is null. A duplicate as a parent means its holder, and as a child gets no edge. Error 22023: the parent is not earlier, or replaced by the child. Error 23503: no parent.';
 
 CREATE FUNCTION _read_parents(document jsonb, place integer)
 RETURNS TABLE (child integer, parent_place integer, parent uuid, condition text)
@@ -197,9 +178,8 @@ BEGIN
             parent := NULL;
             IF jsonb_typeof(named) = 'number' AND _is_whole(named, 0, 2147483646) THEN
                 parent_place := named::integer + 1;
-                IF parent_place >= place THEN
-                    PERFORM _refuse(format('invalid %s: must name an earlier job of the batch: %s', member, named));
-                END IF;
+                PERFORM _refuse(format('invalid %s: must name an earlier job of the batch: %s', member, named))
+                WHERE parent_place >= place;
             ELSIF jsonb_typeof(named) = 'string'
                 AND (named #>> '{}') COLLATE "C" ~* '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$'
             THEN
@@ -223,11 +203,10 @@ DECLARE
     parents CONSTANT uuid[] := coalesce(after, '{}') || coalesce(after_final, '{}') || coalesce(after_failed, '{}');
     answers insert_answer[];
 BEGIN
-    IF pending THEN
-        PERFORM _refuse('invalid pending: not together with after');
-    ELSIF array_position(parents, NULL) IS NOT NULL THEN
-        PERFORM _refuse('invalid after: must not hold null');
-    END IF;
+    PERFORM _refuse(CASE
+        WHEN pending THEN 'invalid pending: not together with after'
+        WHEN array_position(parents, NULL) IS NOT NULL THEN 'invalid after: must not hold null'
+    END);
     answers := ARRAY(
         SELECT a
         FROM _insert_graph(

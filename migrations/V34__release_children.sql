@@ -7,9 +7,7 @@
 --
 -- A replaced parent has no outcome. Its edges move to its successor, also those that are inserted later.
 
-CREATE FUNCTION _link_parents(
-    first_parent uuid, most integer, OUT linked integer, OUT settled integer, OUT reached uuid
-)
+CREATE FUNCTION _link_parents(first_parent uuid, most integer, OUT linked integer, OUT settled integer, OUT reached uuid)
     LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
@@ -36,9 +34,7 @@ BEGIN
         )
         SELECT n.parent FROM next AS n
     );
-    locked := ARRAY(
-        SELECT j.id FROM job AS j WHERE j.id = ANY (named) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED
-    );
+    locked := ARRAY(SELECT j.id FROM job AS j WHERE j.id = ANY (named) ORDER BY j.id FOR NO KEY UPDATE SKIP LOCKED);
     UPDATE job AS j SET awaited = true WHERE j.id = ANY (locked) AND j.awaited IS NOT TRUE;
     -- Only a DELETE by hand, or a runner that keeps no completed jobs, deletes a row with an open edge.
     gone := ARRAY(
@@ -69,8 +65,7 @@ BEGIN
     reached := CASE WHEN linked = most THEN named[1] WHEN cardinality(named) = 200 THEN named[200] END;
 END
 $$;
-COMMENT ON FUNCTION _link_parents IS
-    'Marks the parents of new edges (job.awaited), so that their ends are noticed: the first 200 from first_parent on, up to most edges. Skips locked parents. A deleted parent counts as completed, since only such jobs are deleted early. settled: the children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
+COMMENT ON FUNCTION _link_parents IS 'Marks the parents of new edges (job.awaited), so that their ends are noticed: the first 200 from first_parent on, up to most edges. Skips locked parents. A deleted parent counts as completed, since only such jobs are deleted early. settled: the children of deleted parents that were released or cancelled. reached: the first_parent of the next call. Null: the start.';
 
 CREATE FUNCTION _tell_edges(
     children uuid[], parents uuid[], outcomes job_state[], most_below integer, OUT released integer, OUT cancelled integer
@@ -134,8 +129,7 @@ BEGIN
             OFFSET 0
         ) AS e
     )
-    SELECT
-        coalesce(array_agg(k.child), '{}') AS children, array_agg(k.parent) AS parents, array_agg(k.outcome) AS outcomes
+    SELECT coalesce(array_agg(k.child), '{}') AS children, array_agg(k.parent) AS parents, array_agg(k.outcome) AS outcomes
     INTO noted
     FROM known AS k;
     WITH told AS (
@@ -195,8 +189,7 @@ BEGIN
     FROM release_jobs(ARRAY(SELECT r.id FROM unnest(ready) AS r (id) WHERE r.id <> ALL (unneeded)));
 END
 $$;
-COMMENT ON FUNCTION _tell_edges IS
-    'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. Also cancels up to most_below jobs below the cancelled children. The edges of a child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
+COMMENT ON FUNCTION _tell_edges IS 'Notes the outcomes in the edges from children to parents, and releases or cancels each child whose outcomes now decide it. Also cancels up to most_below jobs below the cancelled children. The edges of a child that another transaction has locked stay as they are. released, cancelled: the numbers of these children.';
 
 CREATE FUNCTION _ancestors_of(ids uuid[], only_open boolean) RETURNS uuid[]
     LANGUAGE sql STABLE
@@ -255,18 +248,11 @@ BEGIN
     RETURN moved;
 END
 $$;
-COMMENT ON FUNCTION _move_children IS
-    'Moves up to most open edges from a replaced job, which the caller has locked, to its successor. Edges that would close a circle stay, and all edges stay if the successor is deleted. Returns the number of moved edges. most: possibly another transaction moves edges at the same time.';
+COMMENT ON FUNCTION _move_children IS 'Moves up to most open edges from a replaced job, which the caller has locked, to its successor. Edges that would close a circle stay, and all edges stay if the successor is deleted. Returns the number of moved edges. most: possibly another transaction moves edges at the same time.';
 
 CREATE FUNCTION _tell_children(
-    parents uuid[],
-    after_child uuid,
-    most integer,
-    OUT released integer,
-    OUT cancelled integer,
-    OUT moved integer,
-    OUT seen integer,
-    OUT last_parent uuid,
+    parents uuid[], after_child uuid, most integer,
+    OUT released integer, OUT cancelled integer, OUT moved integer, OUT seen integer, OUT last_parent uuid,
     OUT last_child uuid
 )
     LANGUAGE plpgsql VOLATILE
@@ -353,18 +339,11 @@ BEGIN
     END;
 END
 $$;
-COMMENT ON FUNCTION _tell_children IS
-    'Notes the ends of parents, which the caller has locked, in up to most open edges, and releases or cancels their children. A deleted parent counts as completed, one that has not ended as cancelled. after_child: of the first parent, only children after this one. moved: edges that moved to successors. seen: edges that were looked at, up to last_parent and last_child.';
+COMMENT ON FUNCTION _tell_children IS 'Notes the ends of parents, which the caller has locked, in up to most open edges, and releases or cancels their children. A deleted parent counts as completed, one that has not ended as cancelled. after_child: of the first parent, only children after this one. moved: edges that moved to successors. seen: edges that were looked at, up to last_parent and last_child.';
 
 CREATE FUNCTION _release_step(
-    most integer,
-    INOUT link_from uuid,
-    INOUT parent_from uuid,
-    INOUT child_from uuid,
-    OUT linked integer,
-    OUT seen integer,
-    OUT released integer,
-    OUT cancelled integer
+    most integer, INOUT link_from uuid, INOUT parent_from uuid, INOUT child_from uuid,
+    OUT linked integer, OUT seen integer, OUT released integer, OUT cancelled integer
 )
     LANGUAGE plpgsql VOLATILE
 AS $$
@@ -414,8 +393,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _release_step IS
-    'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges, level by level of each graph. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children.';
+COMMENT ON FUNCTION _release_step IS 'A step of the releaser: links up to most new edges, and notes the ends of parents in up to most edges, level by level of each graph. link_from, parent_from, child_from: the position that the previous step returned. Null: the start. linked, seen: the numbers of edges that were linked and looked at. released, cancelled: the numbers of children.';
 
 CREATE FUNCTION _check_edges(after_child uuid, most integer, OUT checked integer, OUT last_child uuid, OUT mended bigint)
     LANGUAGE plpgsql VOLATILE
@@ -430,9 +408,7 @@ BEGIN
             UNION ALL
             SELECT f.child, l.place + 1
             FROM next AS l
-            CROSS JOIN LATERAL (
-                SELECT n.child FROM job_parent AS n WHERE n.child > l.child ORDER BY n.child LIMIT 1
-            ) AS f
+            CROSS JOIN LATERAL (SELECT n.child FROM job_parent AS n WHERE n.child > l.child ORDER BY n.child LIMIT 1) AS f
             WHERE l.place < most
         )
         SELECT n.child FROM next AS n WHERE n.place > 0
@@ -464,5 +440,4 @@ BEGIN
     mended := mended + deleted;
 END
 $$;
-COMMENT ON FUNCTION _check_edges IS
-    'Checks the edges of up to most children after after_child, which changes by hand and deletions at completion can harm. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. last_child: the last one. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';
+COMMENT ON FUNCTION _check_edges IS 'Checks the edges of up to most children after after_child, which changes by hand and deletions at completion can harm. Deletes edges of deleted children. Marks edges as not linked if their parent is deleted or has lost its mark, so that the releaser links them again. last_child: the last one. Null: the table was read to its end. mended: the number of edges that were deleted or marked.';

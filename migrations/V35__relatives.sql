@@ -10,8 +10,7 @@ BEGIN ATOMIC
     WHERE e.child = parents_of.id
     ORDER BY e.parent;
 END;
-COMMENT ON FUNCTION parents_of IS
-    'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: the state in which the parent ended. Null: the job still waits for it. kind, state and output are null for a deleted parent. Parents are kept, with their outputs, until the job is final.';
+COMMENT ON FUNCTION parents_of IS 'The jobs that a job runs after, by their ids, with their outputs. condition: completed, final or failed, as after, after_final and after_failed of insert_job. outcome: the state in which the parent ended. Null: the job still waits for it. kind, state and output are null for a deleted parent. Parents are kept, with their outputs, until the job is final.';
 
 CREATE FUNCTION children_of(id uuid, most integer DEFAULT 100)
 RETURNS TABLE (id uuid, kind text, queue text, state text, condition text, outcome text)
@@ -51,8 +50,7 @@ BEGIN ATOMIC
     SELECT c.id, c.kind, c.queue, c.attempt, c.state
     FROM cancel_jobs(ARRAY(SELECT d.id FROM descendants_of(cancel_graph.ids) AS d (id))) AS c;
 END;
-COMMENT ON FUNCTION cancel_graph IS
-    'Cancels these jobs and all jobs that run after them, directly or not, whatever their conditions, as cancel_jobs does. Returns one row per cancelled job. Parents of these jobs stay as they are: to cancel a whole graph, name its first jobs.';
+COMMENT ON FUNCTION cancel_graph IS 'Cancels these jobs and all jobs that run after them, directly or not, whatever their conditions, as cancel_jobs does. Returns one row per cancelled job. Parents of these jobs stay as they are: to cancel a whole graph, name its first jobs.';
 
 CREATE FUNCTION retry_graph(id uuid, dry_run boolean DEFAULT false)
 RETURNS TABLE (id uuid, kind text, queue text, attempt smallint, state text, refused boolean, holder uuid)
@@ -75,9 +73,7 @@ BEGIN ATOMIC
             LIMIT 1
         ) IS NULL
     ),
-    planned AS MATERIALIZED (
-        SELECT f.ids || _cancelled_below(f.ids) AS ids FROM failed AS f WHERE retry_graph.dry_run
-    )
+    planned AS MATERIALIZED (SELECT f.ids || _cancelled_below(f.ids) AS ids FROM failed AS f WHERE retry_graph.dry_run)
     SELECT
         j.id, j.kind::text AS kind, j.queue::text AS queue, j.attempt::smallint AS attempt,
         CASE WHEN _unmet_parents(j.id, p.ids) IS NULL THEN 'available' ELSE 'pending' END AS state, false AS refused,
@@ -91,8 +87,7 @@ BEGIN ATOMIC
     -- A condition that no row decides: a dry run does not call the function, so a read-only transaction can make one.
     WHERE NOT retry_graph.dry_run;
 END;
-COMMENT ON FUNCTION retry_graph IS
-    'Resumes a failed graph: the job, all jobs that run after it, and all jobs that these run after. Retries those that were discarded or cancelled, as retry_jobs does, so that the jobs that were cancelled because of them wait again. Completed jobs stay. dry_run: changes nothing, and looks for no holders of keys. Returns one row per job, with its new state, as retry_jobs does.';
+COMMENT ON FUNCTION retry_graph IS 'Resumes a failed graph: the job, all jobs that run after it, and all jobs that these run after. Retries those that were discarded or cancelled, as retry_jobs does, so that the jobs that were cancelled because of them wait again. Completed jobs stay. dry_run: changes nothing, and looks for no holders of keys. Returns one row per job, with its new state, as retry_jobs does.';
 
 CREATE VIEW waiting_child AS
 SELECT

@@ -9,15 +9,11 @@ CREATE TABLE place (
     CONSTRAINT place_pkey PRIMARY KEY (name)
 );
 CREATE UNIQUE INDEX place_is_one ON place ((true));
-COMMENT ON TABLE place IS
-    'The name of this schema among the places of an application: schemas in several databases, each of which is a whole queue. One row, written by name_place. A client whose map of places says something else is refused. No row: the schema is no place.';
+COMMENT ON TABLE place IS 'The name of this schema among the places of an application: schemas in several databases, each of which is a whole queue. One row, written by name_place. A client whose map of places says something else is refused. No row: the schema is no place.';
 COMMENT ON COLUMN place.name IS 'The name of the place in the map.';
-COMMENT ON COLUMN place.hashed IS
-    'The names of the places that share hashed values, in the order of the map. A value belongs to the place at the index that the first eight bytes of its SHA-256 have modulo their number. This place is one of them, or has only been told the list. Null: no list is known here.';
-COMMENT ON COLUMN place.database_id IS
-    'The database that the place is in, as _database_id tells it. In a database with another id the schema is a copy, and clients with a map refuse it. Null: it was not known, and is not compared.';
-COMMENT ON COLUMN place.notifies IS
-    'Whether inserts and changes in this schema send NOTIFY to wake runners. False: runners poll. Set it to false where transactions with inserts are prepared (PREPARE TRANSACTION), as a transaction that has sent NOTIFY cannot be. The setting uniqueue.notify does the same for a session, a role or a database.';
+COMMENT ON COLUMN place.hashed IS 'The names of the places that share hashed values, in the order of the map. A value belongs to the place at the index that the first eight bytes of its SHA-256 have modulo their number. This place is one of them, or has only been told the list. Null: no list is known here.';
+COMMENT ON COLUMN place.database_id IS 'The database that the place is in, as _database_id tells it. In a database with another id the schema is a copy, and clients with a map refuse it. Null: it was not known, and is not compared.';
+COMMENT ON COLUMN place.notifies IS 'Whether inserts and changes in this schema send NOTIFY to wake runners. False: runners poll. Set it to false where transactions with inserts are prepared (PREPARE TRANSACTION), as a transaction that has sent NOTIFY cannot be. The setting uniqueue.notify does the same for a session, a role or a database.';
 COMMENT ON COLUMN place.named_at IS 'When the name was given.';
 COMMENT ON CONSTRAINT place_pkey ON place IS 'A key of the row, for replication.';
 COMMENT ON INDEX place_is_one IS 'A schema is one place.';
@@ -25,8 +21,7 @@ COMMENT ON INDEX place_is_one IS 'A schema is one place.';
 CREATE FUNCTION place() RETURNS text
     LANGUAGE sql STABLE
     RETURN (SELECT p.name FROM place AS p);
-COMMENT ON FUNCTION place IS
-    'The name of the place that this schema is. Null: it is no place, as in an application with one schema.';
+COMMENT ON FUNCTION place IS 'The name of the place that this schema is. Null: it is no place, as in an application with one schema.';
 
 CREATE FUNCTION _database_id() RETURNS text
     LANGUAGE plpgsql STABLE
@@ -43,14 +38,12 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _database_id IS
-    'The system identifier of this PostgreSQL cluster and the OID of this database. A standby has those of its primary, also after it is promoted. A restored dump and an upgraded cluster have others. Null: the role may not execute pg_control_system.';
+COMMENT ON FUNCTION _database_id IS 'The system identifier of this PostgreSQL cluster and the OID of this database. A standby has those of its primary, also after it is promoted. A restored dump and an upgraded cluster have others. Null: the role may not execute pg_control_system.';
 
 CREATE FUNCTION place_is_copy() RETURNS boolean
     LANGUAGE sql STABLE
     RETURN coalesce((SELECT p.database_id <> _database_id() FROM place AS p), false);
-COMMENT ON FUNCTION place_is_copy IS
-    'Whether this schema is a copy of its place: it was named in another database or cluster, and restored or copied here. name_place with adopt says that the place is here now.';
+COMMENT ON FUNCTION place_is_copy IS 'Whether this schema is a copy of its place: it was named in another database or cluster, and restored or copied here. name_place with adopt says that the place is here now.';
 
 CREATE FUNCTION place_of(value text) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -66,8 +59,7 @@ BEGIN
     RETURN hashed[1 + rest];
 END
 $$;
-COMMENT ON FUNCTION place_of IS
-    'The place of a hashed value: a unique key, a group key, an id in lower case, or a member of the args, as kind.place says. PlaceMap::place_of in Rust finds the same. Null: no hashed list is known here.';
+COMMENT ON FUNCTION place_of IS 'The place of a hashed value: a unique key, a group key, an id in lower case, or a member of the args, as kind.place says. PlaceMap::place_of in Rust finds the same. Null: no hashed list is known here.';
 
 -- A kind declares one way to the place of its jobs. The rule is checked after the insert, for every way in which a job can
 -- come in. The table job has the trigger job_place only where a hashed list is known, so that other queues pay nothing.
@@ -98,8 +90,7 @@ BEGIN
     RETURN CASE jsonb_typeof(member) WHEN 'string' THEN member #>> '{}' ELSE canonical_json(member) END;
 END
 $$;
-COMMENT ON FUNCTION _place_value IS
-    'The value of a job that decides its place. way: as kind.place. A member of the args that is a string counts as it is, any other by its canonical JSON. Null: the job has no such value, and may be in any place. The way id is always null here: only an id that the caller gave decides, which _new_job checks.';
+COMMENT ON FUNCTION _place_value IS 'The value of a job that decides its place. way: as kind.place. A member of the args that is a string counts as it is, any other by its canonical JSON. Null: the job has no such value, and may be in any place. The way id is always null here: only an id that the caller gave decides, which _new_job checks.';
 
 CREATE FUNCTION _raise_wrong_place(kind text, way text, wanted text) RETURNS void
     LANGUAGE plpgsql STABLE
@@ -117,24 +108,20 @@ BEGIN
         ),
         DETAIL = json_build_object('kind', kind, 'wanted', wanted, 'found', place()),
         HINT = 'Nothing was inserted. Insert it into that place. place_of tells the place of a value.',
-        SCHEMA = current_schema(),
-        TABLE = 'job';
+        SCHEMA = current_schema(), TABLE = 'job';
 END
 $$;
 COMMENT ON FUNCTION _raise_wrong_place IS 'Raises error UQ004: by its way a job belongs to the place wanted. The DETAIL names kind, wanted, found.';
 
 CREATE FUNCTION _refuse_misplaced() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE
-    SECURITY DEFINER
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 AS $$
 DECLARE
     misplaced record;
 BEGIN
     SELECT e.kind, k.way, w.wanted INTO misplaced
     FROM entered AS e
-    CROSS JOIN LATERAL (
-        SELECT c.place AS way FROM kind AS c WHERE c.name = e.kind AND c.place IS NOT NULL LIMIT 1
-    ) AS k
+    CROSS JOIN LATERAL (SELECT c.place AS way FROM kind AS c WHERE c.name = e.kind AND c.place IS NOT NULL LIMIT 1) AS k
     CROSS JOIN LATERAL (SELECT place_of(_place_value(k.way, e.unique_key, e.group_key, e.args))) AS w (wanted)
     WHERE w.wanted <> place() COLLATE "C"
     LIMIT 1;
@@ -188,8 +175,7 @@ BEGIN
     RETURN named;
 END
 $$;
-COMMENT ON FUNCTION name_place IS
-    'Makes this schema the place of this name, and returns its row. If it is that place already, nothing changes. Error 22023: it is another place, the hashed places differ, or it is a copy. hashed: the places that share hashed values, in the order of the map. Null: as known here. adopt: the place is in this database now, after a restore, a copy or pg_upgrade, and no other server has it.';
+COMMENT ON FUNCTION name_place IS 'Makes this schema the place of this name, and returns its row. If it is that place already, nothing changes. Error 22023: it is another place, the hashed places differ, or it is a copy. hashed: the places that share hashed values, in the order of the map. Null: as known here. adopt: the place is in this database now, after a restore, a copy or pg_upgrade, and no other server has it.';
 
 -- A place that ends here leaves a schema under its name that only says where it went. An absent schema would be made anew by
 -- the next migration, and a key would have holders at both servers.
@@ -263,5 +249,4 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO PUBLIC', own);
 END
 $$;
-COMMENT ON FUNCTION leave_tombstone IS
-    'Ends the queue in this schema, which has moved: locks the table job, renames the schema to its name and _moved, and makes a schema under the old name in which every table, view and function for users raises error UQ005. The DETAIL is {"subject", "to"}. moved_to: where the queue is now, without a password.';
+COMMENT ON FUNCTION leave_tombstone IS 'Ends the queue in this schema, which has moved: locks the table job, renames the schema to its name and _moved, and makes a schema under the old name in which every table, view and function for users raises error UQ005. The DETAIL is {"subject", "to"}. moved_to: where the queue is now, without a password.';

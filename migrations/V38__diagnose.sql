@@ -12,8 +12,7 @@ CREATE TYPE finding AS (
     command text COLLATE "C",
     facts jsonb
 );
-COMMENT ON TYPE finding IS
-    'A problem and its remedy. severity: critical, warning or notice. seen: the observation with its numbers. advice: the remedy as a sentence. sql, command: what does it, to be pasted into psql or a shell. Null: nothing can be pasted. facts: the values of the sentence, whose members may change from version to version.';
+COMMENT ON TYPE finding IS 'A problem and its remedy. severity: critical, warning or notice. seen: the observation with its numbers. advice: the remedy as a sentence. sql, command: what does it, to be pasted into psql or a shell. Null: nothing can be pasted. facts: the values of the sentence, whose members may change from version to version.';
 
 CREATE FUNCTION _in_seconds(given jsonb) RETURNS jsonb
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -60,8 +59,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _thresholds IS
-    'The thresholds of diagnose, lengths of time in seconds. given: those that differ from the defaults. Two values are the thresholds of a warning and of a critical finding. A second value of null: no finding is critical. Error 22023 names an unknown one.';
+COMMENT ON FUNCTION _thresholds IS 'The thresholds of diagnose, lengths of time in seconds. given: those that differ from the defaults. Two values are the thresholds of a warning and of a critical finding. A second value of null: no finding is critical. Error 22023 names an unknown one.';
 
 CREATE FUNCTION _judge(value double precision, threshold jsonb) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -183,8 +181,7 @@ $$;
 COMMENT ON FUNCTION _find IS 'Makes one of the checks that _checks lists, by index. thresholds: as diagnose takes them.';
 
 CREATE FUNCTION diagnose(thresholds jsonb DEFAULT '{}') RETURNS SETOF finding
-    LANGUAGE plpgsql VOLATILE
-    ROWS 10
+    LANGUAGE plpgsql VOLATILE ROWS 10
 AS $$
 DECLARE
     check_name text;
@@ -213,5 +210,4 @@ BEGIN
     ORDER BY array_position('{critical, warning, notice}'::text[], f.severity), f.code, f.subject;
 END
 $$;
-COMMENT ON FUNCTION diagnose IS
-    'Finds problems of the queue, the worst first. Changes nothing, and reads a bounded number of rows. A check that fails is a finding. A role outside of pg_monitor sees no sessions of other roles. thresholds: those that differ, such as {"waiting": ["30 s", "5 min"], "claim": "1 day"}. uniqueue doctor lists them, and also checks what only a client sees.';
+COMMENT ON FUNCTION diagnose IS 'Finds problems of the queue, the worst first. Changes nothing, and reads a bounded number of rows. A check that fails is a finding. A role outside of pg_monitor sees no sessions of other roles. thresholds: those that differ, such as {"waiting": ["30 s", "5 min"], "claim": "1 day"}. uniqueue doctor lists them, and also checks what only a client sees.';

@@ -6,9 +6,7 @@ AS $$
 -- A transaction matters if others wait for it, if it sits idle on changed rows of the queue, or if it has a snapshot. One that
 -- only waits goes on when the transaction that it waits for ends, which is a finding of its own. PostgreSQL shows other roles'
 -- sessions only to members of pg_read_all_stats.
-WITH waiting AS MATERIALIZED (
-    SELECT DISTINCT l.pid FROM pg_locks AS l WHERE NOT l.granted LIMIT 200
-),
+WITH waiting AS MATERIALIZED (SELECT DISTINCT l.pid FROM pg_locks AS l WHERE NOT l.granted LIMIT 200),
 blocking AS MATERIALIZED (
     SELECT b.pid, count(DISTINCT w.pid) AS sessions
     FROM waiting AS w
@@ -135,9 +133,7 @@ CREATE FUNCTION _find_notifications(thresholds jsonb) RETURNS SETOF finding
 AS $$
 SELECT
     'notify_queue', _judge(u.notify_usage, thresholds -> 'notify_usage'), 'the server''s queue of notifications',
-    format(
-        '%s %% of it is used; when it is full, every transaction with a NOTIFY fails', round(100 * u.notify_usage)
-    ),
+    format('%s %% of it is used; when it is full, every transaction with a NOTIFY fails', round(100 * u.notify_usage)),
     'A session listens in a transaction that it leaves open: end the oldest of these sessions, if it is not needed',
     _oldest_transactions(), NULL, to_jsonb(u)
 FROM (SELECT pg_notification_queue_usage() AS notify_usage) AS u
@@ -217,11 +213,7 @@ WITH width AS (
     SELECT
         i.indexrelid, i.indrelid,
         -- The line pointer, the header of the entry, and each column rounded up to eight bytes.
-        sum(
-            ceil(
-                CASE WHEN t.typlen > 0 THEN t.typlen ELSE coalesce(s.avg_width, 1024) END::numeric / 8
-            ) * 8
-        ) + 12 AS entry
+        sum(ceil(CASE WHEN t.typlen > 0 THEN t.typlen ELSE coalesce(s.avg_width, 1024) END::numeric / 8) * 8) + 12 AS entry
     FROM pg_index AS i
     JOIN pg_class AS c ON c.oid = i.indexrelid
     JOIN pg_am AS m ON m.oid = c.relam AND m.amname = 'btree'
@@ -250,8 +242,7 @@ FROM size AS s
 WHERE s.pages >= least_pages AND s.pages >= factor * s.needed
 ORDER BY s.pages - s.needed DESC, s.relname
 $$;
-COMMENT ON FUNCTION _bloated_indexes IS
-    'The indexes of the queue with at least this many pages that hold at least this multiple of the pages that they need. The most bloated comes first. Indexes other than B-trees, and those of tables that were never analysed, are left out.';
+COMMENT ON FUNCTION _bloated_indexes IS 'The indexes of the queue with at least this many pages that hold at least this multiple of the pages that they need. The most bloated comes first. Indexes other than B-trees, and those of tables that were never analysed, are left out.';
 
 CREATE FUNCTION _find_indexes(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE

@@ -123,5 +123,4 @@ FROM (
     LIMIT 100
 ) AS u
 $$;
-COMMENT ON FUNCTION _find_unregistered_jobs IS
-    'Finds waiting jobs that were inserted before their kind was registered, and so lack its unique key or wait in another queue. Reads the first 1,000 available jobs of each queue concerned, and the 1,000 that are due first.';
+COMMENT ON FUNCTION _find_unregistered_jobs IS 'Finds waiting jobs that were inserted before their kind was registered, and so lack its unique key or wait in another queue. Reads the first 1,000 available jobs of each queue concerned, and the 1,000 that are due first.';

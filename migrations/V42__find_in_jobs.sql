@@ -88,9 +88,7 @@ CREATE FUNCTION _find_expired_jobs(thresholds jsonb) RETURNS SETOF finding
 AS $$
 SELECT
     'job_expired', 'warning', 'kind ' || g.kind,
-    format(
-        '%s of queue %s expired before they started in the last hour, such as %s', _jobs_text(g.jobs), g.queue, g.job
-    ),
+    format('%s of queue %s expired before they started in the last hour, such as %s', _jobs_text(g.jobs), g.queue, g.job),
     'Start more runners of the queue, give the jobs more time, or see whether the queue was paused or its limit too low. A retry runs an expired job however late it is',
     NULL, _command('job show', g.job::text), to_jsonb(g)
 FROM (
@@ -292,5 +290,4 @@ FROM (
     LIMIT 100
 ) AS c
 $$;
-COMMENT ON FUNCTION _find_claims IS
-    'Finds keys claimed by jobs that nothing moves: final ones whose unique states cover that, pending ones, and running ones of dead runners. Reads the last 1,000 discarded jobs, the last 1,000 of all, and 1,000 that run.';
+COMMENT ON FUNCTION _find_claims IS 'Finds keys claimed by jobs that nothing moves: final ones whose unique states cover that, pending ones, and running ones of dead runners. Reads the last 1,000 discarded jobs, the last 1,000 of all, and 1,000 that run.';

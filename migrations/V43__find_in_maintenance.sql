@@ -82,9 +82,7 @@ COMMENT ON FUNCTION _find_maintenance IS 'Finds services that are off or that no
 CREATE FUNCTION _find_schedules(thresholds jsonb) RETURNS SETOF finding
     LANGUAGE sql STABLE
 AS $$
-WITH live AS MATERIALIZED (
-    SELECT r.name, r.periodic FROM runner AS r WHERE r.leased_until > clock_timestamp()
-),
+WITH live AS MATERIALIZED (SELECT r.name, r.periodic FROM runner AS r WHERE r.leased_until > clock_timestamp()),
 conflict AS (
     SELECT d.periodic AS name, count(*) AS definitions, array_agg(d.runner ORDER BY d.runner COLLATE "C") AS runners
     FROM (

@@ -128,8 +128,7 @@ BEGIN
     RETURN plan;
 END
 $$;
-COMMENT ON FUNCTION _plan_fetch IS
-    'What a fetch may take, given the jobs that the worker has and what it remembers. queues, except_ids: as in _fetch_jobs. memory: what a runner remembers. Null: the worker is a remote one, whose row has it. Returns queues and except_ids as they are to be fetched.';
+COMMENT ON FUNCTION _plan_fetch IS 'What a fetch may take, given the jobs that the worker has and what it remembers. queues, except_ids: as in _fetch_jobs. memory: what a runner remembers. Null: the worker is a remote one, whose row has it. Returns queues and except_ids as they are to be fetched.';
 
 CREATE FUNCTION _remember(worker_id uuid, memory jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -234,8 +233,7 @@ BEGIN
     );
 END
 $$;
-COMMENT ON FUNCTION _note_fetch IS
-    'What a worker remembers of a fetch, stored for a remote worker. of_queues: the facts of the guarded queues. ids: the started jobs, suspects_taken of them suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs set aside), next_in (seconds).';
+COMMENT ON FUNCTION _note_fetch IS 'What a worker remembers of a fetch, stored for a remote worker. of_queues: the facts of the guarded queues. ids: the started jobs, suspects_taken of them suspects. Returns what a runner learns: memory, is_careful (it sends one fetch at a time), is_partial (the fetch took less than was wanted), is_draining (it takes nothing), may_fetch_ahead, discarded (jobs set aside), next_in (seconds).';
 
 CREATE FUNCTION _set_aside(
     worker_id uuid, queues jsonb, kinds text[], only_ids uuid[], may_be_size boolean, step interval, failure text, known jsonb
@@ -357,5 +355,4 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _set_aside IS
-    'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that fail. The next fetch discards those past help. may_be_size: it failed for its time or size. Null: a remote worker''s. step: the statement''s time. failure: its error. problem: why a job is set aside. is_tried false: the time was over. known: the memory. The last row has the new one.';
+COMMENT ON FUNCTION _set_aside IS 'After a fetch from these queues failed: tries the next jobs (only_ids: these) one by one, and sets those aside that fail. The next fetch discards those past help. may_be_size: it failed for its time or size. Null: a remote worker''s. step: the statement''s time. failure: its error. problem: why a job is set aside. is_tried false: the time was over. known: the memory. The last row has the new one.';
