@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{Call, JobId, Kind, stored_time};
 
-use crate::statement::{arguments, ask, change};
+use crate::statement::{arguments, ask, change_to};
 use crate::{Admin, List};
 
 /// A kind whose suppressed duplicates are or were counted, as
@@ -98,7 +99,7 @@ impl<'a> Admin<'a> {
     fn switch_audit(self, verb: &'static str, kind: &str, keep: Option<Duration>) -> Call<'a, ()> {
         let subject = json!({ "kind": kind, "keep": keep.map(|keep| keep.as_secs_f64()) });
         let asked = json!({ "kind": kind, "audit": verb == "audit_duplicates", "keep": subject["keep"] });
-        change(self.client, verb, subject, AUDIT, arguments(asked))
+        change_to(self.client, verb, subject, AUDIT, asked, |_: Vec<IgnoredAny>| ())
     }
 
     /// The kinds whose suppressed duplicates are or were counted, by name, with their totals.

@@ -1,11 +1,13 @@
-//! Claimed keys, their holders, and the jobs that had a key before.
+//! Claimed keys, their holders, the jobs that had a key before, and the inserts that wait for other transactions.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use time::OffsetDateTime;
 use uniqueue::{Call, Duplicate, JobFilter, JobId, JobRow, Kind, QueueName, stored_time};
 
-use crate::statement::{arguments, rows};
+use crate::statement::{OfId, arguments, rows};
 use crate::{Admin, List};
 
 /// The most jobs in the history of a key.
@@ -28,11 +30,6 @@ pub struct KeyHolder {
 }
 
 /// The id of a job.
-#[derive(Deserialize)]
-struct OfId {
-    id: JobId,
-}
-
 /// The jobs that have a key: the one that claims it, and those among the last jobs of all. A key that is not claimed is in no index.
 const KEY_HISTORY: &str = "/* planned anew */
 SELECT h.id FROM /* schema */job AS h WHERE h.unique_key = $1::jsonb ->> 'key' AND h.claims
@@ -73,6 +70,12 @@ impl<'a> Admin<'a> {
             })
         });
         asking.of_statements(2)
+    }
+
+    /// Lists the inserts that wait for other transactions, with these transactions: the longest wait first, a thousand by
+    /// default. As the view `waiting_insert`.
+    pub fn waiting_inserts(self) -> List<'a, WaitingInsert> {
+        List::new(self.client, include_str!("sql/waiting_inserts.sql")).limit(1_000)
     }
 }
 
@@ -118,6 +121,39 @@ fn beyond(prefix: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// An insert that waits for another transaction, as
+/// [`Admin::waiting_inserts`] lists it. Fields about sessions of other
+/// roles are only visible with `pg_read_all_stats`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct WaitingInsert {
+    /// The process id of the waiting session.
+    pub pid: i32,
+    /// The `application_name` of the waiting session.
+    pub application: Option<String>,
+    /// How long it has waited.
+    #[serde(with = "uniqueue::period::seconds::option")]
+    pub waiting_for: Option<Duration>,
+    /// `a key`, which another transaction has inserted but not committed, or `a job`, the holder, which
+    /// another transaction changes.
+    pub waits_for: String,
+    /// The key of the holder. `None` if it waits for a key, which other sessions cannot see.
+    pub unique_key: Option<String>,
+    /// The holder, if it waits for a job.
+    pub holder: Option<JobId>,
+    /// The process id of the blocking session. `None` if a prepared transaction blocks.
+    pub blocker_pid: Option<i32>,
+    /// The `application_name` of the blocking session.
+    pub blocker_application: Option<String>,
+    /// The state of the blocking session, such as `idle in transaction`.
+    pub blocker_state: Option<String>,
+    /// The current or last statement of the blocking session.
+    pub blocker_query: Option<String>,
+    /// How long the blocking transaction has been open.
+    #[serde(with = "uniqueue::period::seconds::option")]
+    pub blocker_open_for: Option<Duration>,
 }
 
 #[cfg(test)]

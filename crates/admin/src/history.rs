@@ -235,15 +235,22 @@ fn span_of_sums(since: Duration) -> &'static str {
 }
 
 /// The rows of the last time, of minutes, hours or days.
-fn of_time<'a, T>(client: &'a Client, statement: &'static str, since: Duration, limit: u32) -> Call<'a, Vec<T>>
+fn of_time<'a, R, T>(
+    client: &'a Client,
+    statement: &'static str,
+    since: Duration,
+    limit: u32,
+    answer: fn(Vec<R>) -> T,
+) -> Call<'a, T>
 where
-    T: DeserializeOwned + Send + Unpin + 'static,
+    R: DeserializeOwned + Send + Unpin + 'static,
+    T: Send + 'static,
 {
     Call::new(client, move |client, connection| {
         Box::pin(async move {
             check_since(since)?;
             let span = json!({ "span": span_of_sums(since), "since": since.as_secs_f64(), "limit": limit });
-            rows(client, connection, statement, &arguments(span)).await
+            rows(client, connection, statement, &arguments(span)).await.map(answer)
         })
     })
 }
@@ -290,7 +297,7 @@ impl<'a> Admin<'a> {
     ///
     /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
     pub fn history_by_kind(self, since: Duration, limit: u32) -> Call<'a, Vec<KindHistory>> {
-        of_time(self.client, include_str!("sql/history_by_kind.sql"), since, limit)
+        of_time(self.client, include_str!("sql/history_by_kind.sql"), since, limit, |rows| rows)
     }
 
     /// The history of each queue in the last time, by name, in the same minutes, hours or days as
@@ -300,12 +307,7 @@ impl<'a> Admin<'a> {
     ///
     /// [`Error::InvalidOption`] for a time outside 1 minute to 90 days, [`Error::Database`].
     pub fn history_by_queue(self, since: Duration) -> Call<'a, Vec<QueueHistory>> {
-        Call::new(self.client, move |client, connection| {
-            Box::pin(async move {
-                let rows = of_time(client, include_str!("sql/history_by_queue.sql"), since, 0).tx(connection).await?;
-                Ok(QueueHistory::merged(rows))
-            })
-        })
+        of_time(self.client, include_str!("sql/history_by_queue.sql"), since, 0, QueueHistory::merged)
     }
 
     /// The history of each queue since it was first used, by name. These counts only grow, as the counters of a metrics

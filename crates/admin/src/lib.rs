@@ -12,21 +12,17 @@ mod health;
 mod history;
 mod history_counts;
 mod job_verb;
-mod kind_cache;
 mod kinds;
 mod periodic;
-mod queue_cache;
 #[cfg(feature = "metrics")]
 mod queue_metrics;
 mod queues;
 mod relatives;
 mod runners;
-mod running;
 #[doc(hidden)]
 pub mod statement;
 mod stats;
 mod thousands;
-mod waiting_insert;
 mod why;
 
 use uniqueue::Client;
@@ -35,7 +31,7 @@ pub use self::ask::{Ask, List};
 pub use self::audit::{AuditedKind, SuppressedDuplicate};
 pub use self::backfill::{Backfill, BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
 pub use self::change_log::LoggedChange;
-pub use self::claims::KeyHolder;
+pub use self::claims::{KeyHolder, WaitingInsert};
 pub use self::failures::{FailingCode, FailingError, FailingKind};
 pub use self::given::Given;
 pub use self::groups::{GroupInfo, HeldGroup};
@@ -46,17 +42,13 @@ pub use self::health::{
 pub use self::history::{Deploy, History, HistoryPoint, KindHistory, QueueHistory};
 pub use self::history_counts::{Histogram, HistoryCounts};
 pub use self::job_verb::{JobVerb, VerbWords};
-pub use self::kind_cache::KindCache;
-pub use self::kinds::KindRow;
+pub use self::kinds::{KindCache, KindRow};
 pub use self::periodic::{Periodic, PeriodicChange, PeriodicRow, PeriodicRun, PeriodicSource};
-pub use self::queue_cache::QueueCache;
-pub use self::queues::QueueInfo;
+pub use self::queues::{QueueCache, QueueInfo};
 pub use self::relatives::JobChild;
-pub use self::runners::{QueueRetention, RunnerInfo, RunnerQueue};
-pub use self::running::{RunningJobInfo, StuckJob};
+pub use self::runners::{QueueRetention, RunnerInfo, RunnerQueue, RunningJobInfo, StuckJob};
 pub use self::stats::{Finished, Percentiles, Rates, Stats};
 pub use self::thousands::thousands;
-pub use self::waiting_insert::WaitingInsert;
 pub use self::why::{FirstJob, Obstacle, ObstacleCode};
 
 /// The questions and changes of operators in the schema of a client. Cheap to make and to copy.

@@ -75,7 +75,7 @@ impl<'a> Periodic<'a> {
         let name = name.to_owned();
         let subject = json!({ "periodic": name, "change": change });
         Call::change(self.client, "set_periodic", subject, move |client, connection| {
-            Box::pin(set(client, connection, Named { name, change }))
+            Box::pin(set(client, connection, name, change))
         })
     }
 
@@ -138,29 +138,22 @@ const REMOVE: &str = "DELETE FROM /* schema */periodic AS p WHERE p.name = $1::j
 
 const RUN_NOW: &str = "SELECT r.job, r.duplicate FROM /* schema */_run_periodic_now($1::jsonb ->> 'name') AS r";
 
-/// A change and the periodic job that it is for.
-#[derive(Serialize)]
-struct Named {
-    name: String,
-    #[serde(flatten)]
-    change: PeriodicChange,
-}
-
-async fn set(client: &Client, connection: &mut PgConnection, asked: Named) -> Result<bool> {
-    let named = json!({ "name": asked.name });
+async fn set(client: &Client, connection: &mut PgConnection, name: String, mut change: PeriodicChange) -> Result<bool> {
+    let named = json!({ "name": name });
     let Some(stored) = rows::<PeriodicRow>(client, &mut *connection, LIST, &named).await?.pop() else {
         return Ok(false);
     };
-    let PeriodicChange { kind, queue, schedule, time_zone, expires_in, .. } = &asked.change;
-    let (schedule, time_zone) = (schedule.as_ref(), time_zone.as_ref());
+    let given = |member: &str| change.members.get(member).and_then(Value::as_str);
+    let (schedule, time_zone) = (given("schedule"), given("time_zone"));
     next_after(schedule.unwrap_or(&stored.schedule), time_zone.unwrap_or(&stored.time_zone), stored.created_at)?;
-    kind.as_deref().map(Kind::new).transpose()?;
-    queue.as_deref().map(QueueName::new).transpose()?;
-    if let Some(length) = expires_in.filter(|length| *length > period::LONGEST) {
+    given("kind").map(Kind::new).transpose()?;
+    given("queue").map(QueueName::new).transpose()?;
+    if let Some(length) = change.expires_in.filter(|length| *length > period::LONGEST) {
         let (option, problem) = ("expires_in", "must be at most 100 years");
         return Err(Error::InvalidOption { option, problem, given: format!("{length:?}") });
     }
-    rows::<Value>(client, connection, include_str!("sql/set_periodic.sql"), &asked).await?;
+    change.members.insert("name".to_owned(), name.into());
+    rows::<Value>(client, connection, include_str!("sql/set_periodic.sql"), &change).await?;
     Ok(true)
 }
 
@@ -176,24 +169,14 @@ async fn set(client: &Client, connection: &mut PgConnection, asked: Named) -> Re
 #[derive(Clone, Debug, Default, Serialize)]
 #[must_use = "a change does nothing until it is given to Periodic::set"]
 pub struct PeriodicChange {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    schedule: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time_zone: Option<String>,
+    /// Args keep every digit, and an `expires_in` is checked before it is a number.
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    priority: Option<i16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    catch_up: Option<CatchUp>,
     #[serde(skip_serializing_if = "Option::is_none", with = "uniqueue::period::seconds::option")]
     expires_in: Option<Duration>,
+    /// The other members, by name.
+    #[serde(flatten)]
+    members: Map<String, Value>,
 }
 
 impl PeriodicChange {
@@ -203,27 +186,23 @@ impl PeriodicChange {
     }
 
     /// A cron expression, or an interval as an ISO 8601 duration.
-    pub fn schedule(mut self, schedule: impl Into<String>) -> Self {
-        self.schedule = Some(schedule.into());
-        self
+    pub fn schedule(self, schedule: impl Into<String>) -> Self {
+        self.with("schedule", schedule.into())
     }
 
     /// The zone in which a cron expression is read.
-    pub fn time_zone(mut self, time_zone: impl Into<String>) -> Self {
-        self.time_zone = Some(time_zone.into());
-        self
+    pub fn time_zone(self, time_zone: impl Into<String>) -> Self {
+        self.with("time_zone", time_zone.into())
     }
 
     /// The treatment of slots that passed while no runner was alive.
-    pub const fn catch_up(mut self, catch_up: CatchUp) -> Self {
-        self.catch_up = Some(catch_up);
-        self
+    pub fn catch_up(self, catch_up: CatchUp) -> Self {
+        self.with("catch_up", json!(catch_up))
     }
 
     /// The kind of its jobs.
-    pub fn kind(mut self, kind: impl Into<String>) -> Self {
-        self.kind = Some(kind.into());
-        self
+    pub fn kind(self, kind: impl Into<String>) -> Self {
+        self.with("kind", kind.into())
     }
 
     /// The args of its jobs, as JSON text.
@@ -233,15 +212,13 @@ impl PeriodicChange {
     }
 
     /// The queue of its jobs.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
-        self
+    pub fn queue(self, queue: impl Into<String>) -> Self {
+        self.with("queue", queue.into())
     }
 
     /// The priority of its jobs.
-    pub const fn priority(mut self, priority: i16) -> Self {
-        self.priority = Some(priority);
-        self
+    pub fn priority(self, priority: i16) -> Self {
+        self.with("priority", priority)
     }
 
     /// The time in which each of its jobs must start, at most 100 years. Zero: the jobs do not expire.
@@ -251,8 +228,12 @@ impl PeriodicChange {
     }
 
     /// The number of attempts of each of its jobs.
-    pub const fn max_attempts(mut self, max_attempts: u16) -> Self {
-        self.max_attempts = Some(max_attempts);
+    pub fn max_attempts(self, max_attempts: u16) -> Self {
+        self.with("max_attempts", max_attempts)
+    }
+
+    fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(member.to_owned(), value.into());
         self
     }
 }

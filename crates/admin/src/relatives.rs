@@ -5,7 +5,7 @@ use serde_json::json;
 use uniqueue::{AfterCondition, Call, JobId, JobState, Kind, QueueName};
 
 use crate::Admin;
-use crate::statement::{arguments, ask, collect};
+use crate::statement::{OfId, arguments, ask, collect};
 
 /// A child of a job, as [`Admin::children`] lists it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -36,11 +36,6 @@ ORDER BY d.id";
 const RETRY_GRAPH_PLAN: &str = "SELECT c.id, c.state
 FROM /* schema */retry_graph(($1::jsonb ->> 'id')::uuid, true) AS c
 ORDER BY c.id";
-
-#[derive(Deserialize)]
-struct Descendant {
-    id: JobId,
-}
 
 #[derive(Deserialize)]
 struct Retried {
@@ -75,7 +70,7 @@ impl<'a> Admin<'a> {
     /// [`Error::Database`](uniqueue::Error::Database).
     pub fn descendants(self, ids: impl IntoIterator<Item = JobId>) -> Call<'a, Vec<JobId>> {
         let ids: Vec<_> = ids.into_iter().collect();
-        collect(self.client, DESCENDANTS, arguments(json!({ "ids": ids })), |rows: Vec<Descendant>| {
+        collect(self.client, DESCENDANTS, arguments(json!({ "ids": ids })), |rows: Vec<OfId>| {
             rows.into_iter().map(|row| row.id).collect()
         })
     }

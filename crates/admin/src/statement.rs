@@ -3,12 +3,12 @@
 //! A statement has one parameter, `$1`, a JSON object with its arguments by name. The marker `/* schema */` before a name becomes
 //! the queue's schema. Each row is answered as one object of its columns, so a column has the name of the field that it fills.
 
-use serde::Serialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, PgConnection, Row};
-use uniqueue::{Call, Client, Result};
+use uniqueue::{Call, Client, JobId, Result};
 
 /// The arguments of a statement by their names.
 pub type Arguments = Map<String, Value>;
@@ -68,17 +68,6 @@ where
     })
 }
 
-/// A change that answers nothing. With an actor it is logged with this verb and this subject.
-pub(crate) fn change<'a>(
-    client: &'a Client,
-    verb: &'static str,
-    subject: Value,
-    statement: &'static str,
-    arguments: Arguments,
-) -> Call<'a, ()> {
-    change_to(client, verb, subject, statement, arguments, |_: Vec<IgnoredAny>| ())
-}
-
 /// A change whose answer is made from the rows of a statement. With an actor it is logged with this verb and this subject.
 pub(crate) fn change_to<'a, R, T>(
     client: &'a Client,
@@ -95,4 +84,10 @@ where
     Call::change(client, verb, subject, move |client, connection| {
         Box::pin(async move { rows(client, connection, statement, &arguments).await.map(answer) })
     })
+}
+
+/// A row that is only the id of a job.
+#[derive(Deserialize)]
+pub(crate) struct OfId {
+    pub(crate) id: JobId,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uniqueue::{Call, JobId};
 
@@ -14,10 +14,10 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// The code of an obstacle, in the order in which [`Admin::why`] lists obstacles. It stays the
         /// same from version to version: for alerts and scripts.
-        #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
         #[non_exhaustive]
         pub enum ObstacleCode {
-            $($(#[$doc])* $name,)*
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
         }
 
         impl ObstacleCode {
@@ -29,13 +29,6 @@ macro_rules! codes {
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(ObstacleCode::$name => $text,)*
-                }
-            }
-
-            fn named(text: &str) -> Option<Self> {
-                match text {
-                    $($text => Some(ObstacleCode::$name),)*
-                    _ => None,
                 }
             }
         }
@@ -113,19 +106,6 @@ impl ObstacleCode {
 impl fmt::Display for ObstacleCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for ObstacleCode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let code = String::deserialize(deserializer)?;
-        Self::named(&code).ok_or_else(|| de::Error::custom(format!("unknown code of an obstacle: {code}")))
-    }
-}
-
-impl Serialize for ObstacleCode {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
     }
 }
 

@@ -10,25 +10,21 @@
 //! - If it is killed in the middle, the committed batches stay. Another run skips them.
 //! - Two at once share the work: a row that changed since it was read is read again.
 
-mod groups;
-mod judgement;
-mod keys;
 mod maker;
 mod report;
 mod rows;
 mod run;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use uniqueue::{Client, Error, Job, Kind, Result, UniquePolicy};
 
-use self::groups::GroupMaker;
-use self::keys::KeyMaker;
-use self::maker::Maker;
+use self::maker::{GroupMaker, KeyMaker, Maker};
 pub use self::report::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
-use self::run::{ProgressListener, Run};
+use self::run::{ProgressListener, Run, ScanProgress};
 
 /// The default number of jobs that are changed in one transaction.
 const BATCH: u32 = 200;
@@ -185,7 +181,10 @@ impl<'a> IntoFuture for Backfill<'a> {
                 let (option, problem) = ("batch", "must be at least 1");
                 return Err(Error::InvalidOption { option, problem, given: batch.to_string() });
             }
-            Run::new(client, kind, maker, overwrites, on_collision, batch as usize, progress, is_dry).run().await
+            let report = BackfillReport { kind: kind.to_string(), dry_run: is_dry, ..BackfillReport::default() };
+            let (batch, progress) = (batch as usize, ScanProgress::of(progress));
+            let (met, contested) = (HashMap::new(), Vec::new());
+            Run { client, maker, overwrites, on_collision, batch, progress, report, met, contested }.run().await
         })
     }
 }

@@ -11,7 +11,7 @@ use uniqueue::{Call, Client, JobId, JobState, Kind, QueueName, StateSet, stored_
 
 use super::report::OnCollision;
 use crate::ask::AnswerFuture;
-use crate::statement::rows;
+use crate::statement::{OfId, rows};
 
 /// A page: its jobs of the kind, each with what all of its rows say.
 #[derive(Debug, Deserialize)]
@@ -132,16 +132,11 @@ SELECT /* schema */_take_claims(ARRAY(SELECT i.id::uuid FROM jsonb_array_element
 pub(super) fn give_groups(client: &Client, jobs: Vec<Value>) -> Call<'_, HashSet<JobId>> {
     batch(client, move |client, connection| {
         Box::pin(async move {
-            let grouped: Vec<OfJob> =
+            let grouped: Vec<OfId> =
                 rows(client, connection, include_str!("../sql/backfill_groups.sql"), &jobs).await?;
             Ok(grouped.into_iter().map(|job| job.id).collect())
         })
     })
-}
-
-#[derive(Deserialize)]
-pub(super) struct OfJob {
-    pub(super) id: JobId,
 }
 
 /// The jobs that claim these keys now.

@@ -4,14 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use uniqueue::{Client, JobId, Kind, Result, publish_cancelled};
+use uniqueue::{Client, JobId, Result, publish_cancelled};
 use uuid::Uuid;
 
-use super::judgement::{Given, Judgement};
-use super::maker::Maker;
+use super::maker::{Given, Judgement, Maker};
 use super::report::{BackfillProgress, BackfillReport, Collision, OnCollision, UnfitJob};
-use super::rows::{OfJob, PageRow, Settled, give_groups, give_keys, holders};
-use crate::statement::{arguments, ask};
+use super::rows::{PageRow, Settled, give_groups, give_keys, holders};
+use crate::statement::{OfId, arguments, ask};
 
 /// The most jobs of all kinds that one statement reads.
 const PAGE: usize = 2_000;
@@ -24,21 +23,21 @@ pub(super) type ProgressListener<'a> = Box<dyn FnMut(BackfillProgress) + Send + 
 
 /// A backfill that runs.
 pub(super) struct Run<'a> {
-    client: &'a Client,
-    maker: Maker,
-    overwrites: bool,
-    on_collision: OnCollision,
-    batch: usize,
-    progress: ScanProgress<'a>,
-    report: BackfillReport,
+    pub(super) client: &'a Client,
+    pub(super) maker: Maker,
+    pub(super) overwrites: bool,
+    pub(super) on_collision: OnCollision,
+    pub(super) batch: usize,
+    pub(super) progress: ScanProgress<'a>,
+    pub(super) report: BackfillReport,
     /// For a dry run: the job that would claim each key.
-    met: HashMap<String, JobId>,
+    pub(super) met: HashMap<String, JobId>,
     /// Jobs that open transactions held.
-    contested: Vec<JobId>,
+    pub(super) contested: Vec<JobId>,
 }
 
 /// How far a backfill is.
-struct ScanProgress<'a> {
+pub(super) struct ScanProgress<'a> {
     listener: Option<ProgressListener<'a>>,
     /// The last job when the backfill began.
     last: JobId,
@@ -49,7 +48,11 @@ struct ScanProgress<'a> {
     part: f64,
 }
 
-impl ScanProgress<'_> {
+impl<'a> ScanProgress<'a> {
+    pub(super) fn of(listener: Option<ProgressListener<'a>>) -> Self {
+        Self { listener, last: JobId::from(Uuid::nil()), first: None, scanned: 0, part: 0.0 }
+    }
+
     fn report(&mut self, reached: JobId, jobs: u64) {
         let Some(listener) = &mut self.listener else { return };
         let first = *self.first.get_or_insert(reached);
@@ -62,28 +65,11 @@ impl ScanProgress<'_> {
     }
 }
 
-impl<'a> Run<'a> {
-    /// A backfill of the jobs of a kind that exist now, each at most `batch` at a time.
-    #[expect(clippy::too_many_arguments, reason = "each is one option of the backfill")]
-    pub(super) fn new(
-        client: &'a Client,
-        kind: Kind,
-        maker: Maker,
-        overwrites: bool,
-        on_collision: OnCollision,
-        batch: usize,
-        listener: Option<ProgressListener<'a>>,
-        dry_run: bool,
-    ) -> Self {
-        let report = BackfillReport { kind: kind.to_string(), dry_run, ..BackfillReport::default() };
-        let progress = ScanProgress { listener, last: JobId::from(Uuid::nil()), first: None, scanned: 0, part: 0.0 };
-        let (met, contested) = (HashMap::new(), Vec::new());
-        Self { client, maker, overwrites, on_collision, batch, progress, report, met, contested }
-    }
-
+impl Run<'_> {
+    /// Gives the jobs that exist now their keys or groups.
     pub(super) async fn run(mut self) -> Result<BackfillReport> {
-        let last: Vec<OfJob> = ask(self.client, LAST, arguments(Value::Null)).await?;
-        let Some(OfJob { id: last }) = last.into_iter().next() else { return Ok(self.report) };
+        let last: Vec<OfId> = ask(self.client, LAST, arguments(Value::Null)).await?;
+        let Some(OfId { id: last }) = last.into_iter().next() else { return Ok(self.report) };
         self.progress.last = last;
         let mut after = JobId::from(Uuid::nil());
         while let Some(reached) = self.page(after, None).await? {

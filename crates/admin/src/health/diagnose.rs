@@ -78,7 +78,16 @@ impl<'a> IntoFuture for Diagnose<'a> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(Examination::new(self).run())
+        Box::pin(
+            Examination {
+                asked: self,
+                findings: Vec::new(),
+                skipped: Vec::new(),
+                checks: Vec::new(),
+                sees_queue: true,
+            }
+            .run(),
+        )
     }
 }
 
@@ -93,11 +102,6 @@ struct Examination<'a> {
 }
 
 impl<'a> Examination<'a> {
-    fn new(asked: Diagnose<'a>) -> Self {
-        let (findings, skipped, checks) = Default::default();
-        Self { asked, findings, skipped, checks, sees_queue: true }
-    }
-
     async fn run(mut self) -> Result<Diagnosis> {
         let client = self.asked.client;
         let (asked_at, began) = (OffsetDateTime::now_utc(), Instant::now());

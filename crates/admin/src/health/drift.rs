@@ -6,8 +6,7 @@ use serde::Deserialize;
 use uniqueue::{Client, Error, Result, SCHEMA_VERSION, SchemaName};
 
 use super::finding::{Finding, Remedy, Severity};
-use super::objects::SchemaObject;
-use super::rebuild;
+use super::objects::{self, SchemaObject};
 use crate::statement::{Arguments, collect};
 
 /// The version of a schema in the database.
@@ -27,7 +26,32 @@ impl Version {
 
     /// A version that is not this library's.
     pub(super) fn finding(&self, schema: &SchemaName) -> Option<Finding> {
-        differing(schema, self.found, self.refused.as_ref())
+        let known = SCHEMA_VERSION;
+        let migrate = format!("uniqueue migrate --schema {schema}");
+        let (code, severity, seen, remedy) = match (self.found, &self.refused) {
+            (0, _) => {
+                let seen = format!("it is not there, or was never migrated; this uniqueue needs version {known}");
+                let remedy = Remedy::advice("Migrate it, or give another --schema").command(migrate);
+                ("schema_missing", Severity::Critical, seen, remedy)
+            }
+            (found, _) if found < known => {
+                let seen =
+                    format!("it is at version {found}, and this uniqueue needs {known}: its runners do not start");
+                ("schema_behind", Severity::Critical, seen, Remedy::advice("Migrate it").command(migrate))
+            }
+            (found, None) if found > known => {
+                let seen =
+                    format!("it is at version {found}, newer than this uniqueue, which knows {known} and may use it");
+                let remedy = Remedy::advice("Check it with the uniqueue that migrated it, or a newer one");
+                ("schema_newer", Severity::Warning, seen, remedy)
+            }
+            (found, Some(error)) if found > known => {
+                let remedy = Remedy::advice("Upgrade all processes: runners of this version do not start");
+                ("schema_newer", Severity::Critical, error.to_string(), remedy)
+            }
+            _ => return None,
+        };
+        Some(Finding::new(code, severity, format!("schema {schema}"), seen, remedy))
     }
 }
 
@@ -45,45 +69,6 @@ pub(super) async fn version(client: &Client) -> Result<Version> {
             }
             error => Err(error),
         },
-    }
-}
-
-fn differing(schema: &SchemaName, found: i32, refused: Option<&Error>) -> Option<Finding> {
-    let known = SCHEMA_VERSION;
-    let subject = format!("schema {schema}");
-    let migrate = format!("uniqueue migrate --schema {schema}");
-    match found {
-        0 => Some(Finding::new(
-            "schema_missing",
-            Severity::Critical,
-            subject,
-            format!("it is not there, or was never migrated; this uniqueue needs version {known}"),
-            Remedy::advice("Migrate it, or give another --schema").command(migrate),
-        )),
-        found if found < known => Some(Finding::new(
-            "schema_behind",
-            Severity::Critical,
-            subject,
-            format!("it is at version {found}, and this uniqueue needs {known}: its runners do not start"),
-            Remedy::advice("Migrate it").command(migrate),
-        )),
-        found if found > known => Some(match refused {
-            None => Finding::new(
-                "schema_newer",
-                Severity::Warning,
-                subject,
-                format!("it is at version {found}, newer than this uniqueue, which knows {known} and may use it"),
-                Remedy::advice("Check it with the uniqueue that migrated it, or a newer one"),
-            ),
-            Some(error) => Finding::new(
-                "schema_newer",
-                Severity::Critical,
-                subject,
-                error.to_string(),
-                Remedy::advice("Upgrade all processes: runners of this version do not start"),
-            ),
-        }),
-        _ => None,
     }
 }
 
@@ -156,7 +141,7 @@ fn subject(object: &SchemaObject) -> String {
 fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> Finding {
     let is_index = should.kind == "index";
     let code = if is_index { "index_missing" } else { "object_missing" };
-    let is_key = rebuild::key(should).is_some();
+    let is_key = objects::key(should).is_some();
     let severity = if should.kind == "constraint" && !is_key { Severity::Warning } else { Severity::Critical };
     let seen = match should.name.as_str() {
         "job_unique_key" => "it is missing: two jobs can claim one key".to_owned(),
@@ -164,7 +149,7 @@ fn missing(schema: &SchemaName, should: &SchemaObject, all: &[SchemaObject]) -> 
         _ if is_key => "it is missing: the table can have a row twice".to_owned(),
         _ => "it is missing".to_owned(),
     };
-    let sql = rebuild::sql_to_make(schema, should, all);
+    let sql = objects::sql_to_make(schema, should, all);
     let advice = match should.kind.as_str() {
         "index" => "Create it without blocking writes, as the owner of the tables",
         "constraint" if is_key => "Delete the doubled rows and create it again, as the owner of the schema",
@@ -197,13 +182,13 @@ fn changed(schema: &SchemaName, is: &SchemaObject, should: &SchemaObject) -> Fin
     };
     let advice = match should.kind.as_str() {
         "index" => "Rebuild it without blocking writes, as the owner of the tables",
-        _ if rebuild::is_made_anew(is, should) => {
+        _ if objects::is_made_anew(is, should) => {
             "Restore it, as the owner of the schema, and repeat its grants (the guide for operators lists them)"
         }
         _ => "Restore it, as the owner of the schema",
     };
     let facts = serde_json::json!({ "is": is.definition, "should_be": should.definition });
-    let remedy = Remedy::advice(advice).sql(rebuild::sql_to_mend(schema, is, should));
+    let remedy = Remedy::advice(advice).sql(objects::sql_to_mend(schema, is, should));
     Finding::new("object_changed", severity, subject(should), seen, remedy).with(&facts)
 }
 
@@ -216,6 +201,6 @@ fn extra(schema: &SchemaName, is: &SchemaObject) -> Finding {
         _ => (Severity::Warning, "it is not the queue's: it runs in every insert or change of a job"),
     };
     let remedy = Remedy::advice("If it is not needed, drop it, as the owner of the tables");
-    let remedy = remedy.sql(rebuild::sql_to_drop(schema, is));
+    let remedy = remedy.sql(objects::sql_to_drop(schema, is));
     Finding::new("object_extra", severity, subject(is), seen, remedy).with(is)
 }

@@ -174,10 +174,9 @@ impl fmt::Display for Diagnosis {
             (Severity::Warning, "warning", "warnings"),
             (Severity::Notice, "notice", "notices"),
         ] {
-            match self.findings.iter().filter(|finding| finding.severity == severity).count() {
-                0 => {}
-                1 => parts.push(format!("1 {one}")),
-                found => parts.push(format!("{found} {many}")),
+            let found = self.findings.iter().filter(|finding| finding.severity == severity).count();
+            if found > 0 {
+                parts.push(format!("{found} {}", if found == 1 { one } else { many }));
             }
         }
         let found = if parts.is_empty() { "nothing found".to_owned() } else { parts.join(", ") };

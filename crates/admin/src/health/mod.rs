@@ -16,7 +16,6 @@ mod environment;
 mod finding;
 mod objects;
 mod places;
-mod rebuild;
 mod thresholds;
 
 pub use self::diagnose::Diagnose;

@@ -75,14 +75,13 @@ pub async fn doubled_keys(places: &Places, limit: u32) -> Vec<(String, Vec<Place
 /// `None`: the role may not see them.
 async fn facts(client: Client) -> Result<Option<Facts>> {
     client.check_schema().await?;
-    let queues = Admin::new(&client).queues().count_up_to(1).timeout(ANSWER).await;
-    let (queues, kinds) = match queues {
-        Err(error) if is_privilege_missing(&error) => return Ok(None),
-        queues => (queues?, Admin::new(&client).kinds().timeout(ANSWER).await),
+    let read = async {
+        let queues = Admin::new(&client).queues().count_up_to(1).timeout(ANSWER).await?;
+        Ok((queues, Admin::new(&client).kinds().timeout(ANSWER).await?))
     };
-    let kinds = match kinds {
+    let (queues, kinds) = match read.await {
         Err(error) if is_privilege_missing(&error) => return Ok(None),
-        kinds => kinds?,
+        read => read?,
     };
     let mut facts = Facts::new();
     for queue in queues {
