@@ -8,12 +8,12 @@ use tokio_util::task::AbortOnDropHandle;
 use uniqueue::{Client, JobRow, PlaceName};
 
 use crate::access::Access;
-use crate::across::Across;
 use crate::bulk::Plans;
-use crate::clock::Clock;
+use crate::sampler::Across;
 use crate::sampler::Sampler;
+use crate::sampler::Seen;
 use crate::shared::Answers;
-use crate::snapshot::Seen;
+use crate::shared::Clock;
 
 /// See [`Web::access`](crate::Web::access).
 pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;

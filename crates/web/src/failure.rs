@@ -56,6 +56,14 @@ fn waited(error: &Error) -> bool {
     error.is_statement_timeout() || code(error).is_some_and(|code| code == "55P03")
 }
 
+/// An answer. `None`: it was stopped at its time limit.
+pub(crate) fn in_time<T>(answer: uniqueue::Result<T>) -> Result<Option<T>, Failure> {
+    match answer {
+        Err(error) if error.is_statement_timeout() => Ok(None),
+        answer => Ok(Some(answer?)),
+    }
+}
+
 /// An error for the visitor. Of a statement that was stopped the database does not say what it waited for.
 pub(crate) fn told(error: &Error) -> String {
     if waited(error) {

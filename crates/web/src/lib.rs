@@ -21,25 +21,20 @@
 //! changes nothing. [`Web::access`] grants more, [`Checks::host`] adds names.
 
 mod access;
-mod across;
 mod app;
 mod asked;
 mod assets;
 mod bulk;
-mod clock;
 mod failure;
 mod fields;
-mod guard;
 mod health;
 mod html;
 mod metrics;
 mod page;
 mod pages;
-mod path;
 mod routes;
 mod sampler;
 mod shared;
-mod snapshot;
 mod web;
 
 pub use self::access::{Access, Needs, Right};

@@ -1,7 +1,6 @@
 //! `/metrics`: the latest sample as OpenMetrics text. A scrape sends no query. Over several places each value has a label
 //! with its place.
 
-mod page;
 mod table;
 
 use std::sync::Arc;
@@ -11,10 +10,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use uniqueue::PlaceName;
 
-use self::page::{Page, Values, flag};
-use self::table::METRICS;
+use self::table::{METRICS, Page, Values, flag};
 use crate::app::App;
-use crate::snapshot::Seen;
+use crate::sampler::Seen;
 
 /// The content type that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

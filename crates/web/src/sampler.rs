@@ -5,20 +5,22 @@
 //! an outage no page waits for it.
 
 use std::future::IntoFuture;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use time::OffsetDateTime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use uniqueue::{Client, Result};
-use uniqueue_admin::{Admin, History, QueueHistory};
+use uniqueue::{Client, Places, Result};
+use uniqueue_admin::{
+    Admin, AuditedKind, Diagnosis, Finding, History, QueueHistory, QueueInfo, RunnerInfo, Stats, diagnose_places,
+};
 
-use crate::clock::HOUR;
+use crate::shared::HOUR;
 use crate::shared::SHARED_FOR_LONG;
-use crate::snapshot::{Deploy, Doctor, OLD, SampleFailure, Seen, Snapshot};
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_secs(2);
@@ -212,5 +214,137 @@ impl Sampler {
             }
             sleep(DIAGNOSE_EVERY).await;
         }
+    }
+}
+
+/// The age at which a sample is old: two samples after it are missing.
+pub(crate) const OLD: Duration = Duration::from_secs(6);
+
+/// The latest sample, and what is wrong with it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// `None`: there was none yet.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// Why there is no newer one: the last attempt failed. `None`: it did not fail.
+    pub(crate) failure: Option<SampleFailure>,
+}
+
+/// An attempt at a sample that failed.
+#[derive(Clone, Debug)]
+pub(crate) struct SampleFailure {
+    pub(crate) why: String,
+    /// A statement took too long. So the database may answer others.
+    pub(crate) is_slow: bool,
+}
+
+impl Seen {
+    /// Why the sample is not to be taken for the state of now. `None`: it is new.
+    pub(crate) fn problem(&self) -> Option<&str> {
+        let is_new = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.taken_at.elapsed() < OLD);
+        match &self.failure {
+            Some(failure) => Some(&failure.why),
+            None if is_new => None,
+            None => Some("its answer is late"),
+        }
+    }
+}
+
+/// The state of the queue at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    /// When it was taken.
+    pub(crate) taken_at: Instant,
+    /// Counts, rates and times.
+    pub(crate) stats: Stats,
+    /// The queues.
+    pub(crate) queues: Vec<QueueInfo>,
+    /// How many inserts wait for other transactions. `None`: the role may not see it.
+    pub(crate) waiting_inserts: Option<usize>,
+    /// The kinds whose suppressed duplicates are counted.
+    pub(crate) audited: Vec<AuditedKind>,
+    /// The counts of each queue since it was first used. Empty: the role may not see them.
+    pub(crate) totals: Arc<Vec<QueueHistory>>,
+    /// The last findings of `doctor`, which is asked less often.
+    pub(crate) doctor: Doctor,
+    /// The history of the last hour. `None`: the role may not see it.
+    pub(crate) hour: Option<Arc<History>>,
+}
+
+/// The last look of `doctor`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doctor {
+    /// `None`: it has not answered yet.
+    pub(crate) diagnosis: Option<Arc<Diagnosis>>,
+    /// The error of the last diagnosis, if it failed.
+    pub(crate) failure: Option<String>,
+    /// The version of the runners that started last. `None`: they did not say.
+    pub(crate) deploy: Option<Deploy>,
+}
+
+/// A version of the application, and when its first live runner started.
+#[derive(Clone, Debug)]
+pub(crate) struct Deploy {
+    pub(crate) version: String,
+    pub(crate) at: OffsetDateTime,
+}
+
+impl Deploy {
+    /// The last deploy that live runners tell of.
+    pub(crate) fn last(runners: &[RunnerInfo]) -> Option<Self> {
+        let of = |runner: &&RunnerInfo| runner.is_alive && runner.version.is_some();
+        let last = runners.iter().filter(of).max_by_key(|runner| runner.started_at)?;
+        let first =
+            runners.iter().filter(of).filter(|one| one.version == last.version).map(|one| one.started_at).min()?;
+        Some(Self { version: last.version.clone()?, at: first })
+    }
+}
+
+impl Snapshot {
+    /// The database's time now.
+    pub(crate) fn now(&self) -> OffsetDateTime {
+        self.stats.asked_at + self.taken_at.elapsed()
+    }
+}
+
+/// How old findings may be before the places are compared again.
+const COMPARE_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a page waits for the first findings.
+const FIRST_COMPARISON: Duration = Duration::from_secs(1);
+
+/// Findings, and when they were made.
+type Found = Option<(Instant, Arc<[Finding]>)>;
+
+/// Compares the places of a map.
+pub(crate) struct Across {
+    places: Places,
+    stop: CancellationToken,
+    found: watch::Sender<Found>,
+    is_comparing: AtomicBool,
+}
+
+impl Across {
+    pub(crate) fn new(places: Places, stop: CancellationToken) -> Self {
+        Self { places, stop, found: watch::Sender::default(), is_comparing: AtomicBool::new(false) }
+    }
+
+    /// The last findings. `None`: the first comparison is not over.
+    pub(crate) async fn latest(self: &Arc<Self>) -> Option<Arc<[Finding]>> {
+        let mut found = self.found.subscribe();
+        let is_old = found.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() > COMPARE_EVERY);
+        if is_old && !self.is_comparing.swap(true, Ordering::AcqRel) {
+            let across = Arc::clone(self);
+            tokio::spawn(async move {
+                tokio::select! {
+                    findings = diagnose_places(&across.places) => {
+                        across.found.send_replace(Some((Instant::now(), findings.into())));
+                    }
+                    () = across.stop.cancelled() => {}
+                }
+                across.is_comparing.store(false, Ordering::Release);
+            });
+        }
+        let _ = timeout(FIRST_COMPARISON, found.wait_for(Option::is_some)).await;
+        found.borrow().as_ref().map(|(_, findings)| Arc::clone(findings))
     }
 }

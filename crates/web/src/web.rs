@@ -15,15 +15,15 @@ use uniqueue::{Client, JobRow, Places};
 use uniqueue_http::Checks;
 
 use crate::access::Access;
-use crate::across::Across;
 use crate::app::{AccessFn, AllPlaces, App, RedactFn, Scope};
 use crate::bulk::Plans;
-use crate::clock::Clock;
 use crate::failure::Failure;
-use crate::path::place_path;
+use crate::page::place_path;
 use crate::routes::{self, Route};
+use crate::sampler::Across;
 use crate::sampler::Sampler;
 use crate::shared::Answers;
+use crate::shared::Clock;
 
 /// The Content-Security-Policy of every page.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -9,9 +9,9 @@ use super::{Cell, Hostile, ago, plain};
 use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
+use crate::page::place_path;
 use crate::page::{Page, THEMES};
-use crate::path::place_path;
-use crate::snapshot::Seen;
+use crate::sampler::Seen;
 
 /// The parts that differ from page to page.
 pub(crate) struct Document<'a> {

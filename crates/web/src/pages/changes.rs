@@ -1,6 +1,5 @@
 //! The log of changes.
 
-use uniqueue_admin::Given;
 use uuid::Uuid;
 
 use crate::pages::prelude::*;

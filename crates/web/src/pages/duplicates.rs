@@ -1,9 +1,6 @@
 //! Suppressed duplicates of audited kinds.
 
-use axum::response::Response;
-use time::OffsetDateTime;
-
-use uniqueue_admin::{AuditedKind, Given};
+use uniqueue_admin::AuditedKind;
 
 use crate::pages::prelude::*;
 

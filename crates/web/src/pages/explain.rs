@@ -1,11 +1,9 @@
 //! The outcome of an insert before it is made, and of a policy for the stored jobs.
 
-use std::time::Duration;
-
 use serde_json::value::RawValue;
 use uniqueue::json::{indent_json, parse_json};
-use uniqueue::{Explanation, InsertOutcome, JobRow, JobState, NewJob, UniquePolicy};
-use uniqueue_admin::{Backfill, BackfillReport, Given, KindRow};
+use uniqueue::{Explanation, InsertOutcome, NewJob, UniquePolicy};
+use uniqueue_admin::{Backfill, BackfillReport, KindRow};
 
 use super::jobs::SINCE;
 use super::lab::{LAB, replay, would_have_met};

@@ -1,11 +1,9 @@
 //! History: charts of an hour, a day or a week, for all jobs, a kind or a queue.
 
-use std::time::Duration;
+use uniqueue_admin::{History, HistoryCounts, HistoryPoint, KindHistory};
 
-use uniqueue_admin::{Given, History, HistoryCounts, HistoryPoint, KindHistory};
-
-use crate::clock::HOUR;
 use crate::pages::prelude::*;
+use crate::shared::HOUR;
 
 /// The ranges to choose from: the word in the URL, and the lengths in minutes of the range and of a step.
 const RANGES: [(&str, u64, u64); 3] = [("1h", 60, 1), ("24h", 1_440, 30), ("7d", 10_080, 180)];

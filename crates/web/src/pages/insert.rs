@@ -1,9 +1,5 @@
 //! Inserting a job by hand.
 
-use std::time::Duration;
-
-use axum::response::{IntoResponse, Response};
-use uniqueue::JobId;
 use uniqueue::json::indent_json;
 
 use super::explain::{explained, job};

@@ -1,8 +1,6 @@
 //! One unique key: who holds it, what frees it, and the jobs that have had it.
 
-use axum::response::Response;
-use time::OffsetDateTime;
-use uniqueue::{Error, JobRow, JobState};
+use uniqueue::Error;
 use uniqueue_admin::{KeyHolder, SuppressedDuplicate, WaitingInsert};
 
 use super::explain::{MADE_FROM, made_from};
@@ -31,11 +29,7 @@ pub(super) async fn held(page: &Page, key: &str) -> Result<Option<KeyHolder>, Fa
 
 async fn read(page: &Page, key: &str) -> Result<Timed<KeyState>, Failure> {
     let held = held(page, key).await?;
-    let history = match page.admin().key_history(key, AMONG).timeout(LOOK_UP).await {
-        Ok(jobs) => Some(jobs),
-        Err(error) if error.is_statement_timeout() => None,
-        Err(error) => return Err(error.into()),
-    };
+    let history = in_time(page.admin().key_history(key, AMONG).timeout(LOOK_UP).await)?;
     let suppressed = page.admin().suppressed_duplicates().unique_key(key).timeout(LOOK_UP).await?;
     let waiting = match page.admin().waiting_inserts().timeout(LOOK_UP).await {
         Ok(waiting) => waiting.into_iter().filter(|one| one.unique_key.as_deref() == Some(key)).collect(),

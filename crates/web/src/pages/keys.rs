@@ -1,8 +1,6 @@
 //! Claimed keys, by prefix.
 
-use time::OffsetDateTime;
-
-use uniqueue_admin::{Given, KeyHolder};
+use uniqueue_admin::KeyHolder;
 
 use crate::pages::prelude::*;
 

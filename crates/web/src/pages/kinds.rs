@@ -4,10 +4,10 @@ use serde_json::Value;
 use uniqueue::{DEFAULT_MAX_ATTEMPTS, JobFilter};
 use uniqueue_admin::{KindRow, RunnerInfo};
 
+use super::failing;
 use super::history::{self, Of};
-use super::{error_groups, failing};
-use crate::clock::{HOUR, WEEK};
 use crate::pages::prelude::*;
+use crate::shared::{HOUR, WEEK};
 
 /// The most kinds on the page.
 const ROWS: usize = 100;
@@ -63,7 +63,7 @@ pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
     let now = page.now().await?;
     let failing = failing::found(&page).await?;
     let failing = failing.of.kinds.iter().find(|one| one.kind.as_str() == name);
-    let errors = error_groups::section(&page, name).await?;
+    let errors = failing::errors(&page, name).await?;
     let of = Of { kind: Some(name), queue: None, path: "/kind" };
     // The page stands without it, as where the role may not read it.
     let (history, is_known) = history::section(&page, &fields, of).await.unwrap_or_default();
@@ -146,11 +146,8 @@ async fn ran_this_week(page: &Page, name: &str) -> bool {
 
 /// Whether there is a job of the kind. Kinds have no index: a search that takes too long proves nothing, so it is `true`.
 async fn has_jobs(page: &Page, name: &str) -> Result<bool, Failure> {
-    match page.client().jobs(JobFilter::new().kind(name).limit(1)).timeout(LOOK_UP).await {
-        Ok(jobs) => Ok(!jobs.is_empty()),
-        Err(error) if error.is_statement_timeout() => Ok(true),
-        Err(error) => Err(error.into()),
-    }
+    let jobs = in_time(page.client().jobs(JobFilter::new().kind(name).limit(1)).timeout(LOOK_UP).await)?;
+    Ok(jobs.is_none_or(|jobs| !jobs.is_empty()))
 }
 
 /// The options that an insert takes from a registered kind.

@@ -4,12 +4,9 @@
 //! then. Whether it did is told by the times in its row: when it was due, when its last attempt began, and when it ended.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::{Claim, JobFilter, JobId, JobRow, JobState, OnConflict, UniquePolicy};
-use uniqueue_admin::Given;
+use uniqueue::{Claim, OnConflict, UniquePolicy};
 
 use super::jobs::CLOCKS;
 use crate::pages::prelude::*;

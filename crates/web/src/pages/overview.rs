@@ -1,15 +1,12 @@
 //! The state of the queue at a glance: what is wrong first.
 
-use std::time::Duration;
-
-use uniqueue::JobState;
 use uniqueue_admin::{Percentiles, Stats};
 
-use super::findings::{Remedies, findings};
+use super::doctor::{Remedies, findings};
 use super::history;
 use super::jobs::written;
 use crate::pages::prelude::*;
-use crate::snapshot::Snapshot;
+use crate::sampler::Snapshot;
 
 /// The most findings on the page, so that the numbers below stay in sight.
 const FINDINGS: usize = 6;

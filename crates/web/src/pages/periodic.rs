@@ -1,7 +1,5 @@
 //! Periodic jobs.
 
-use axum::response::Response;
-
 use crate::pages::prelude::*;
 
 /// The most periodic jobs on the page.

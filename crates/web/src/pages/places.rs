@@ -1,16 +1,14 @@
 //! All places at a glance: a row for each, and their sums.
 
-use axum::extract::Path;
-use axum::response::Response;
-use uniqueue::{JobId, JobState, PlaceName};
+use uniqueue::PlaceName;
 use uniqueue_admin::{Severity, Stats};
 
-use super::findings::{Remedies, list};
+use super::doctor::{Remedies, list};
 use super::overview::times;
 use crate::app::AllPlaces;
 use crate::asked::Asked;
 use crate::pages::prelude::*;
-use crate::snapshot::Snapshot;
+use crate::sampler::Snapshot;
 
 /// The states that the table shows.
 const STATES: [JobState; 5] =

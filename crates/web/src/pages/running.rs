@@ -1,7 +1,5 @@
 //! Running jobs, the longest first.
 
-use std::cmp::Reverse;
-
 use uniqueue_admin::RunningJobInfo;
 
 use crate::pages::prelude::*;

@@ -1,7 +1,5 @@
 //! Inserts that wait for other transactions.
 
-use std::cmp::Reverse;
-
 use uniqueue_admin::WaitingInsert;
 
 use crate::pages::prelude::*;

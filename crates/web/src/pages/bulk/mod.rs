@@ -4,10 +4,8 @@ use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use axum::extract::Path;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use uniqueue::{JobFilter, JobState, StateSet};
+use uniqueue::StateSet;
 use uniqueue_admin::JobVerb;
 use uuid::Uuid;
 
@@ -86,14 +84,6 @@ fn meant(query: &JobQuery, is_whole: bool, verb: JobVerb) -> StateSet {
         _ => StateSet::of(&JobState::ALL),
     };
     given.intersection(verb.states())
-}
-
-/// An answer. `None`: it was stopped at its time limit.
-fn in_time<T>(answer: uniqueue::Result<T>) -> Result<Option<T>, Failure> {
-    match answer {
-        Err(error) if error.is_statement_timeout() => Ok(None),
-        answer => Ok(Some(answer?)),
-    }
 }
 
 /// Deleting needs a right of its own.

@@ -1,8 +1,5 @@
 //! The actions on a job, and what they change.
 
-use axum::extract::Path;
-use axum::response::Response;
-use uniqueue::{JobId, JobRow, JobState};
 use uniqueue_admin::JobVerb;
 
 use crate::pages::prelude::*;

@@ -4,9 +4,7 @@ mod actions;
 mod relatives;
 mod timeline;
 
-use axum::extract::Path;
-use time::OffsetDateTime;
-use uniqueue::{Duplicate, JobId, JobRow};
+use uniqueue::Duplicate;
 use uniqueue_admin::Obstacle;
 
 use self::actions::actions;

@@ -1,8 +1,6 @@
 //! The history of a job, as its row tells it, and its errors.
 
 use maud::{Markup, PreEscaped, html};
-use time::OffsetDateTime;
-use uniqueue::{JobRow, JobState};
 
 use crate::pages::prelude::*;
 

@@ -1,14 +1,10 @@
 //! All jobs of a filter as a file: JSON lines, or CSV. It is sent while it is read, so its size has no limit.
 
-use std::time::Duration;
-
 use axum::body::{Body, Bytes};
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
 use futures_util::stream::try_unfold;
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uniqueue::{Error, JobFilter, JobId, JobRow};
+use uniqueue::Error;
 
 use super::{JobQuery, check_args};
 use crate::pages::prelude::*;

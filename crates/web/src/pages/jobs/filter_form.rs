@@ -1,7 +1,5 @@
 //! The filter of a list of jobs: chips that are links, and the fields of a search. On a phone a label opens them.
 
-use uniqueue::JobState;
-
 use super::JobQuery;
 use super::range::{Range, SINCE, written};
 use crate::pages::prelude::*;

@@ -1,21 +1,17 @@
 //! The list of jobs: its filter is in the URL, and its pages go on after a job.
 
-mod args;
 mod export;
 mod filter;
 mod filter_form;
 mod range;
 mod read;
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use crate::pages::prelude::*;
 
-pub(crate) use self::args::member;
 pub(crate) use self::export::export;
-pub(crate) use self::filter::JobQuery;
+pub(crate) use self::filter::{JobQuery, member};
 pub(crate) use self::range::{CLOCKS, Range, SINCE, written};
 pub(crate) use self::read::{Cut, Found, read};
 

@@ -1,14 +1,11 @@
 //! The time that a list of jobs covers: how far back it goes, or a range of one's own, by the insert or by the last failure.
 
-use std::time::Duration;
-
 use time::macros::format_description;
-use time::{Date, OffsetDateTime, PrimitiveDateTime};
-use uniqueue::{JobFilter, JobId};
-use uniqueue_admin::Given;
+use time::{Date, PrimitiveDateTime};
 
 use crate::failure::Failure;
 use crate::fields::Fields;
+use crate::pages::prelude::*;
 
 /// How far back a list goes: name, length. The last has no limit.
 pub(crate) const SINCE: [(&str, &str, Option<Duration>); 5] = [

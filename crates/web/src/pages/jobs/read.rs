@@ -1,14 +1,12 @@
 //! Reading a page of jobs within the time of a look-up.
 
-use std::time::Duration;
-
-use time::OffsetDateTime;
 use tokio::time::Instant;
-use uniqueue::{Error, JobFilter, JobId, JobRow};
+use uniqueue::Error;
 
 use super::filter::JobQuery;
 use crate::failure::Failure;
 use crate::page::Page;
+use crate::pages::prelude::*;
 
 /// How far back the first part of a search in args goes. Each part is three times as long as the one before.
 const FIRST_PART: Duration = Duration::from_secs(600);
@@ -41,11 +39,10 @@ pub(crate) async fn read(
     if query.word("args").is_some() && !query.is_oldest_first {
         return read_in_parts(page, query, filter, now, limit, deadline).await;
     }
-    match list(page, filter.after(query.after).limit(limit), deadline).await {
-        Ok(jobs) => Ok(Found { jobs, cut: None }),
-        Err(error) if error.is_statement_timeout() => Ok(Found { jobs: Vec::new(), cut: Some(Cut::Whole) }),
-        Err(error) => Err(error.into()),
-    }
+    Ok(match in_time(list(page, filter.after(query.after).limit(limit), deadline).await)? {
+        Some(jobs) => Found { jobs, cut: None },
+        None => Found { jobs: Vec::new(), cut: Some(Cut::Whole) },
+    })
 }
 
 /// Searches backwards in growing parts, so that a search that is stopped has the jobs of the parts before.
@@ -69,14 +66,11 @@ async fn read_in_parts(
         let is_last = from <= OffsetDateTime::UNIX_EPOCH || oldest.is_some_and(|oldest| first <= oldest);
         let part = if is_last { filter.clone() } else { filter.clone().id_at_least(first) };
         let part = part.after(searched_since.map(JobId::first_at).or(query.after)).limit(limit - jobs.len() as u32);
-        match list(page, part, deadline).await {
-            Ok(found) => jobs.extend(found),
-            Err(error) if error.is_statement_timeout() => {
-                let cut = searched_since.map_or(Cut::Whole, |since| Cut::Since(since, JobId::first_at(since)));
-                return Ok(Found { jobs, cut: Some(cut) });
-            }
-            Err(error) => return Err(error.into()),
-        }
+        let Some(found) = in_time(list(page, part, deadline).await)? else {
+            let cut = searched_since.map_or(Cut::Whole, |since| Cut::Since(since, JobId::first_at(since)));
+            return Ok(Found { jobs, cut: Some(cut) });
+        };
+        jobs.extend(found);
         if is_last || jobs.len() >= limit as usize {
             return Ok(Found { jobs, cut: None });
         }

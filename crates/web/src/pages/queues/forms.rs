@@ -1,12 +1,7 @@
 //! The settings of a queue, a row each: what is set, the form that changes it, and the change.
 
-use std::time::Duration;
-
-use axum::response::Response;
-use time::OffsetDateTime;
 use uniqueue::{Keep, QueueChanges, QueueSettings, Rate};
 
-use super::{held, kept};
 use crate::pages::prelude::*;
 
 /// How long the form of a hold proposes.
@@ -126,6 +121,19 @@ pub(in crate::pages) fn rate_in_words(rate: Option<Rate>) -> Markup {
             Some(rate) => { (rate.burst(rate.count)) span.note { " · up to " (grouped(u64::from(rate.burst))) " start at once" } }
             None => "any",
         }
+    }
+}
+
+/// That a queue or a group is held, and for how much longer.
+pub(in crate::pages) fn held(until: OffsetDateTime, now: OffsetDateTime) -> Markup {
+    html! { span.badge.warning { "held" } " " span.note { "for " (countdown(until, now)) } }
+}
+
+fn kept(keep: Keep) -> String {
+    match keep {
+        Keep::AsRunnersSay => "default".to_owned(),
+        Keep::Forever => "forever".to_owned(),
+        Keep::For(length) => span(length),
     }
 }
 

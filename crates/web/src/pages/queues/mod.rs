@@ -1,17 +1,16 @@
 //! Queues: their jobs, and their settings.
 
 mod forms;
-mod one;
 
-use time::OffsetDateTime;
-use uniqueue::{JobState, Keep, QueueSettings, Rate};
-use uniqueue_admin::QueueInfo;
+use uniqueue::{QueueSettings, Rate};
+use uniqueue_admin::{FirstJob, QueueInfo};
 
 pub(crate) use self::forms::change;
-pub(super) use self::forms::{HOLD, rate_in_words};
-pub(crate) use self::one::show;
+use self::forms::settings;
+pub(super) use self::forms::{HOLD, held, rate_in_words};
+use crate::pages::history::{self, Of};
 use crate::pages::prelude::*;
-use crate::snapshot::Snapshot;
+use crate::sampler::Snapshot;
 
 /// The most queues on a page.
 const ROWS: usize = 50;
@@ -138,22 +137,57 @@ fn limits(settings: &QueueSettings) -> Markup {
     }
 }
 
-/// That a queue or a group is held, and for how much longer.
-pub(super) fn held(until: OffsetDateTime, now: OffsetDateTime) -> Markup {
-    html! { span.badge.warning { "held" } " " span.note { "for " (countdown(until, now)) } }
-}
-
-fn kept(keep: Keep) -> String {
-    match keep {
-        Keep::AsRunnersSay => "default".to_owned(),
-        Keep::Forever => "forever".to_owned(),
-        Keep::For(length) => span(length),
-    }
-}
-
 /// The number of jobs in a state, with a link to them.
 fn jobs(page: &Page, queue: &QueueInfo, one: JobState) -> Markup {
     let jobs = queue.count(one);
     let list = url("/jobs", &[("queue", queue.settings.name.as_str()), ("state", one.as_str()), ("since", "all")]);
     html! { @if jobs.counted() == 0 { (count(jobs)) } @else { a.plain href=(page.link(&list)) { (count(jobs)) } } }
+}
+
+/// One queue: its jobs, and its settings.
+pub(crate) async fn show(page: Page, fields: Fields) -> Result<Shown, Failure> {
+    let name = fields.need("queue")?;
+    let Some(mut snapshot) = page.sample().await else {
+        return Ok(document(&page, Document { title: "Queue", is_live: true, actions: html! {}, body: html! {} }));
+    };
+    let is_it = |queue: &&QueueInfo| queue.settings.name.as_str() == name;
+    if !snapshot.queues.iter().any(|queue| is_it(&queue)) {
+        // It may have appeared since the sample.
+        page.app.sampler.refresh().await;
+        snapshot = page.app.sampler.latest().await.snapshot.unwrap_or(snapshot);
+    }
+    let queue = snapshot.queues.iter().find(is_it);
+    let queue = queue.ok_or(Failure::NotFound("queue: it appears with its first job, runner or setting"))?;
+    let now = snapshot.now();
+    let ask = async { Ok(page.admin().why_queue(name).timeout(LOOK_UP).await?) };
+    // The page stands without it, as where the database is away.
+    let first: Option<Arc<Option<FirstJob>>> = page.shared(name, ask).await.ok();
+    let waits = queue.oldest_available_age;
+    let of = Of { kind: None, queue: Some(name), path: "/queue" };
+    // The page stands without it, as where the role may not read it.
+    let (history, _) = history::section(&page, &fields, of).await.unwrap_or_default();
+    let body = html! {
+        @if let Some(first) = first.as_deref().and_then(Option::as_ref) { (why(&page, first.id, &first.obstacles)) }
+        div.columns {
+            section.panel {
+                h2 { "Jobs" }
+                dl.facts { @for one in JobState::ALL { dt { (state(one)) } dd { (jobs(&page, queue, one)) } } }
+                dl.facts {
+                    dt { "Runners" } dd { a href=(page.link("/runners")) { (grouped(queue.runners)) } }
+                    dt { "Oldest available" } dd { @match waits { Some(age) => { "due for " (span(age)) } None => "none" } }
+                }
+                p {
+                    a href=(page.link(&url("/jobs", &[("queue", name), ("since", "all")]))) { "Jobs of this queue" }
+                    " · " a href=(page.link(&url("/groups", &[("queue", name)]))) { "Groups of this queue" }
+                }
+                p.note { (COUNTS) }
+            }
+            (settings(&page, &queue.settings, now))
+        }
+        h2 { "History" }
+        (history)
+        (cli(&format!("uniqueue queue list {}", argument(name))))
+    };
+    let title = format!("Queue {name}");
+    Ok(document(&page, Document { title: &title, is_live: true, actions: html! {}, body }))
 }

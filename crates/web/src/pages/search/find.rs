@@ -9,11 +9,11 @@ use uniqueue::{JobFilter, JobId, JobRow, JobState, MAX_KEY_BYTES};
 use uniqueue_admin::{GroupInfo, KeyHolder};
 use uuid::Uuid;
 
-use crate::clock::WEEK;
 use crate::failure::Failure;
 use crate::page::{LOOK_UP, Page};
 use crate::pages::failing;
 use crate::pages::jobs::{self, JobQuery};
+use crate::shared::WEEK;
 
 /// The most hits of each sort.
 pub(super) const MOST: usize = 10;

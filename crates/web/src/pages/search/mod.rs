@@ -5,8 +5,6 @@ mod find;
 use std::collections::BTreeSet;
 
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use uniqueue::JobRow;
 
 use self::find::{Found, Group, MOST, find};
 use super::groups::group_url;
