@@ -6,12 +6,11 @@ use clap::{ArgMatches, ColorChoice, CommandFactory, FromArgMatches, Parser, Subc
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
+use crate::exit::{CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered};
 use crate::exit::{Failure, Verdict};
-use crate::help;
-use crate::interrupt::{CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered};
+use crate::help::{self, CompletionsArguments, ManArguments};
 use crate::job::{self, JobArguments};
 use crate::kind::{self, KindArguments};
-use crate::manual::{self, CompletionsArguments, ManArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::output;
 use crate::periodic::{self, PeriodicArguments};
@@ -131,13 +130,13 @@ pub(crate) async fn run(command: Command, places: &PlacesArguments) -> Result<Ve
         (false, _) => places.choose()?,
     }
     let running: CommandFuture<'_> = match command {
-        Command::Completions(arguments) => return manual::completions(&arguments, definition()),
+        Command::Completions(arguments) => return help::completions(&arguments, definition()),
         Command::Db(arguments) => Box::pin(db::run(arguments)),
         Command::Demo(arguments) => Box::pin(demo::run(arguments)),
         Command::Doctor(arguments) => Box::pin(or_interrupted(nothing_changed, doctor::run(*arguments))),
         Command::Job(arguments) => Box::pin(job::run(arguments)),
         Command::Kind(arguments) => Box::pin(or_unanswered(may_have_changed, kind::run(arguments))),
-        Command::Man(arguments) => return manual::man(&arguments, definition()),
+        Command::Man(arguments) => return help::man(&arguments, definition()),
         Command::Migrate(arguments) => Box::pin(or_interrupted(nothing_changed, migrate::run(arguments))),
         Command::Periodic(arguments) => Box::pin(or_unanswered(may_have_changed, periodic::run(arguments))),
         Command::Places(arguments) => Box::pin(or_interrupted(may_have_changed, places::run(arguments, places))),

@@ -1,18 +1,18 @@
 //! The database of a command, which its arguments name, or a throw-away server. And the way of a command that asks it: open,
 //! ask, close, print, verdict.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use clap::Args;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection};
 use uniqueue::embedded::Postgres;
-use uniqueue::{Client, Error, PlaceName, Places, SchemaName};
+use uniqueue::{Error, PlaceName, Places, Result, SchemaName};
 
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Form, format_duration};
+use crate::exit::answered;
 use crate::places::{self, Choice};
+use crate::prelude::*;
 
 /// The server ends a query whose client is gone. Without this, a search through a large table would run to its end after
 /// Ctrl-C.
@@ -116,7 +116,7 @@ impl Database {
         postgres: Option<Postgres>,
     ) -> Result<Self, Failure> {
         // A pool retries for half a minute. A single connection reports its error at once.
-        let options = connect_options(url)?;
+        let options = Client::connect_options(url)?.application_name("uniqueue");
         let connecting = async {
             let connection = options.connect().await;
             let mut connection = connection.map_err(|error| explain(Error::cannot_connect(&options, error)))?;
@@ -136,6 +136,17 @@ impl Database {
         let pool = pool.connect_lazy_with(options);
         let client = Client::builder().schema(arguments.schema().clone()).pool(pool);
         Ok(Self { client, url: url.to_owned(), postgres })
+    }
+
+    /// Asks an open database, closes it and prints the answer.
+    pub(crate) async fn ask<A: Into<Answer>>(
+        self,
+        arguments: &DatabaseArguments,
+        question: impl AsyncFnOnce(&Client, Form) -> Result<A, Failure>,
+    ) -> Result<Verdict, Failure> {
+        let answer = question(&self.client, Form::of_one(arguments.json)).await?.into();
+        self.close().await?;
+        answer.print()
     }
 
     /// Closes every connection, and stops the server if this command started it.
@@ -180,10 +191,6 @@ fn explain(error: Error) -> Failure {
         }
         error => error.into(),
     }
-}
-
-fn connect_options(url: &str) -> Result<PgConnectOptions, Error> {
-    Ok(Client::connect_options(url)?.application_name("uniqueue"))
 }
 
 /// Asks the database of the arguments. Fails unless its schema has the version that this uniqueue needs.
@@ -262,15 +269,66 @@ where
     (answers, verdict)
 }
 
-impl Database {
-    /// Asks an open database, closes it and prints the answer.
-    pub(crate) async fn ask<A: Into<Answer>>(
-        self,
-        arguments: &DatabaseArguments,
-        question: impl AsyncFnOnce(&Client, Form) -> Result<A, Failure>,
-    ) -> Result<Verdict, Failure> {
-        let answer = question(&self.client, Form::of_one(arguments.json)).await?.into();
-        self.close().await?;
-        answer.print()
+/// The databases that statistics come from: one, or all places of a map.
+pub(crate) enum Source {
+    One(Box<Database>),
+    All {
+        places: Places,
+        /// Whether every place has answered each time.
+        verdict: Verdict,
+        /// The places whose schema was found to fit. A watch asks each of them once.
+        fits: Arc<Mutex<BTreeSet<Option<PlaceName>>>>,
+    },
+}
+
+impl Source {
+    pub(crate) async fn open(arguments: &DatabaseArguments, places: Option<Places>) -> Result<Self, Failure> {
+        Ok(match places {
+            Some(places) => Self::All { places, verdict: Verdict::Fine, fits: Arc::default() },
+            None => Self::One(Box::new(Database::open_migrated(arguments).await?)),
+        })
+    }
+
+    /// The answer of the database, or those of all places in one. A place that does not answer is named on standard error.
+    pub(crate) async fn ask<T, F>(
+        &mut self,
+        ask: impl Fn(Client) -> F,
+        merge: impl FnOnce(Vec<T>) -> Option<T>,
+    ) -> Result<T, Failure>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let asking = async {
+            let (places, verdict, fits) = match self {
+                Self::One(database) => return Ok(ask(database.client.clone()).await?),
+                Self::All { places, verdict, fits } => (places, verdict, fits),
+            };
+            let checked = |client: Client| {
+                let (asked, fits, place) = (ask(client.clone()), Arc::clone(fits), client.place().cloned());
+                async move {
+                    let fits = || fits.lock().unwrap_or_else(PoisonError::into_inner);
+                    if !fits().contains(&place) {
+                        client.check_schema().await?;
+                        fits().insert(place);
+                    }
+                    Ok(asked.await?)
+                }
+            };
+            let (answers, now) = ask_places(places, checked).await;
+            *verdict = now.max(*verdict);
+            let answers = answers.into_iter().map(|(_, answer)| answer).collect();
+            merge(answers).ok_or_else(|| Failure::refused("no place answered", "see `uniqueue places check`"))
+        };
+        answered(nothing_changed, asking).await
+    }
+
+    /// Closes the connections, and prints the answer of a command.
+    pub(crate) async fn answer(self, answer: Answer) -> Result<Verdict, Failure> {
+        let verdict = match self {
+            Self::One(database) => database.close().await.map(|()| Verdict::Fine)?,
+            Self::All { verdict, .. } => verdict,
+        };
+        answer.verdict(verdict).print()
     }
 }

@@ -1,14 +1,8 @@
 //! `uniqueue kind`: what the database knows of kinds.
 
-use clap::{Args, Subcommand};
-use serde_json::json;
-use time::OffsetDateTime;
-use uniqueue::{Client, format_duration};
-use uniqueue_admin::{Admin, KindRow};
+use uniqueue_admin::KindRow;
 
-use crate::database::{DatabaseArguments, ask, ask_each};
-use crate::exit::{Failure, Verdict};
-use crate::output::{Answer, Column, Form, List, Record, Table, format_relative, printable};
+use crate::prelude::*;
 
 /// List, show and remove registered kinds.
 ///

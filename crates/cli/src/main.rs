@@ -14,6 +14,7 @@
 #[cfg(not(unix))]
 compile_error!("the uniqueue command runs on Unix: it starts PostgreSQL and keeps file names as bytes");
 
+mod arguments;
 mod command;
 mod database;
 mod db;
@@ -21,21 +22,18 @@ mod demo;
 mod doctor;
 mod exit;
 mod help;
-mod interrupt;
 mod job;
-mod json_argument;
 mod kind;
-mod manual;
 mod migrate;
 mod output;
 mod own_name;
 mod percent;
 mod periodic;
 mod places;
+mod prelude;
 mod queue;
 mod serve;
 mod stats;
-mod time_argument;
 mod top;
 mod unique;
 mod work;

@@ -1,16 +1,9 @@
 //! `uniqueue migrate`.
 
-use clap::Args;
-use serde::Serialize;
-use serde_json::json;
 use sqlx::{AssertSqlSafe, Row};
-use uniqueue::{Client, Error, Migration, SCHEMA_VERSION};
-use uniqueue_admin::Given;
+use uniqueue::{Error, Migration, SCHEMA_VERSION};
 
-use crate::database::{Database, DatabaseArguments};
-use crate::exit::{Failure, Verdict};
-use crate::output::Form;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Migrate a database's schema to the version that this uniqueue needs.
 ///

@@ -1,20 +1,14 @@
 //! `uniqueue stats`: jobs by state, rates and waits, once or at an interval.
 
 mod since;
-mod source;
 
-use clap::Args;
-use serde_json::{Value, json};
-use uniqueue::{JobCount, JobState, Places};
-use uniqueue_admin::{Admin, Finished, Percentiles, Stats};
+use uniqueue::Places;
+use uniqueue_admin::{Finished, Percentiles, Stats};
 
 use self::since::Past;
-use self::source::Source;
-use crate::database::DatabaseArguments;
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::{nothing_changed, or_interrupted, until_interrupted};
-use crate::output::{self, Answer, Cell, Column, Form, Record, Style, Table, count, format_duration, format_time};
-use crate::time_argument::DurationArgument;
+use crate::database::Source;
+use crate::exit::until_interrupted;
+use crate::prelude::*;
 
 /// How many lines of --watch follow each header.
 const HEADER_EVERY: u64 = 20;
@@ -137,10 +131,11 @@ fn positive(given: &str) -> Result<DurationArgument, String> {
 }
 
 fn text(stats: &Stats) -> String {
-    let mut jobs = Table::new([Column::text("state"), Column::number("jobs")]);
-    for (state, jobs_in_it) in &stats.jobs {
-        jobs.row([Cell::new(state.as_str()), number(*state, *jobs_in_it)]);
-    }
+    let jobs: Vec<_> = stats.jobs.iter().collect();
+    let jobs = List::of(&jobs)
+        .column(Column::text("state"), |(state, _)| state.as_str())
+        .column(Column::number("jobs"), |(state, jobs)| number(**state, **jobs))
+        .table();
     let rates = &stats.rates;
     let mut record = Record::new();
     record.field("runners", runners(stats));
@@ -155,20 +150,21 @@ fn text(stats: &Stats) -> String {
         }
         None => record.field("completed", Cell::new("unknown: no live runner has reported").style(Style::Faint)),
     }
-    let [half, most, nearly, all] = ["half", "90 %", "99 %", "all"].map(Column::number);
-    let mut times = Table::new([Column::text("finished jobs, at most"), half, most, nearly, all]);
-    if let Some(finished) = &stats.finished {
-        for (name, Percentiles { p50, p90, p99, max, .. }) in [("waited", &finished.wait), ("ran", &finished.run)] {
-            let lengths = [p50, p90, p99, max].map(|length| format_duration(*length));
-            times.row([name.to_owned()].into_iter().chain(lengths));
-        }
-    }
+    let of_times = |finished: &Finished| {
+        List::of(&[("waited", finished.wait), ("ran", finished.run)])
+            .column(Column::text("finished jobs, at most"), |(name, _)| *name)
+            .column(Column::number("half"), |(_, of)| format_duration(of.p50))
+            .column(Column::number("90 %"), |(_, of)| format_duration(of.p90))
+            .column(Column::number("99 %"), |(_, of)| format_duration(of.p99))
+            .column(Column::number("all"), |(_, of)| format_duration(of.max))
+            .table()
+    };
     let sample = match &stats.finished {
         Some(finished) => {
             let since = format_duration((stats.asked_at - finished.since).try_into().unwrap_or_default());
             format!(
                 "\n{}\na sample of {}, the first of which finished {since} ago\n",
-                times.text_without_count(),
+                of_times(finished).text_without_count(),
                 output::counted(finished.jobs, "job")
             )
         }

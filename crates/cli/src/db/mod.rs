@@ -1,13 +1,9 @@
 //! `uniqueue db`: a PostgreSQL server for development, on this machine.
 
-mod data_dir;
 mod psql;
-mod start;
-mod stop;
+mod server;
 
-use clap::{Args, Subcommand};
-
-use crate::exit::{Failure, Verdict};
+use crate::prelude::*;
 
 /// Run a PostgreSQL server for development, stop it, open psql.
 ///
@@ -27,16 +23,16 @@ pub(crate) struct DbArguments {
 
 #[derive(Debug, Subcommand)]
 enum DbCommand {
-    Start(start::StartArguments),
-    Stop(stop::StopArguments),
+    Start(server::StartArguments),
+    Stop(server::StopArguments),
     Psql(psql::PsqlArguments),
 }
 
 /// Runs a command about the server for development.
 pub(crate) async fn run(arguments: DbArguments) -> Result<Verdict, Failure> {
     match arguments.command {
-        DbCommand::Start(arguments) => start::start(arguments).await,
-        DbCommand::Stop(arguments) => stop::stop(arguments).await,
+        DbCommand::Start(arguments) => server::start(arguments).await,
+        DbCommand::Stop(arguments) => server::stop(arguments).await,
         DbCommand::Psql(arguments) => psql::psql(arguments).await,
     }
 }

@@ -6,13 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use clap::Args;
 use uniqueue::SchemaName;
 
-use super::data_dir::{Running, data_dir};
+use super::server::{Running, data_dir};
 use crate::database::schema_name;
-use crate::exit::{Failure, Verdict};
 use crate::percent;
+use crate::prelude::*;
 
 /// Open psql on the queue's database.
 ///

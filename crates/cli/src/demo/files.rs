@@ -3,12 +3,11 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::work::HashFile;
-use crate::exit::Failure;
 use crate::percent;
+use crate::prelude::*;
 
 /// The files under a path, and what was left out.
 #[derive(Debug)]

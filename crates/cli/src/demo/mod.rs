@@ -4,31 +4,28 @@
 //! every second insert meets a job that claims its key. The demo holds a lock on the queue's schema, because the workers of
 //! another demo would finish jobs between the two inserts.
 
-mod args;
 mod files;
 mod insert;
 mod report;
 mod work;
 
-use std::time::{Duration, Instant};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Instant;
 
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Executor, Postgres, Transaction};
-use uniqueue::{Client, JobFilter, JobState, Runner, RunnerHandle, StateSet, shutdown_signal};
-use uniqueue_admin::Admin;
+use uniqueue::{Runner, RunnerHandle, SchemaName, StateSet, shutdown_signal};
 use uuid::Uuid;
 
 use self::insert::insert_twice;
 use self::report::{DatabaseFacts, Report, Seconds, Tally};
 use self::work::HashFiles;
-use crate::database::{self, Database};
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::or_interrupted;
+use crate::database;
 use crate::job::list;
-use crate::output::{self, Bar, Form};
+use crate::output::{own_command, shell_word};
+use crate::prelude::*;
 use crate::queue;
-
-pub(crate) use self::args::DemoArguments;
 
 /// How many jobs run at once. It is larger than the number of connections, so that each fetch returns many jobs.
 const CONCURRENCY: usize = 64;
@@ -50,7 +47,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<Verdict, Failure> {
     let verdict = or_interrupted(left, async {
         report.check(files, tally(&database.client, report.database.run).await?);
         let tables = if arguments.tables { tables(&database.client).await? } else { String::new() };
-        let text = |report: &Report| format!("{}{tables}{}", report.text(), report::next(&arguments));
+        let text = |report: &Report| format!("{}{tables}{}", report.text(), next(&arguments));
         let verdict = if report.accounted { Verdict::Fine } else { Verdict::NotFine };
         Form::of_one(arguments.database.json).object(&report, text)?.verdict(verdict).print()
     })
@@ -192,4 +189,117 @@ async fn keep(database: &Database) {
          {command} top      watch the queue while another terminal runs a demo"
     ));
     shutdown_signal().await;
+}
+
+/// Hash every file under PATH with jobs, on a PostgreSQL that needs no setup.
+///
+/// It inserts one job for each regular file, unique by path and size, in one transaction with rows of an application's own
+/// table. It inserts all of them again, and every one must be a duplicate. Then it works the jobs: each reads its file, and
+/// stores SHA-256 and line count in the transaction that completes it. At the end it checks that every file is accounted for.
+///
+/// It does not follow symbolic links. It counts and reports the files that it leaves out. A job whose file cannot be read
+/// is tried three times and then discarded; such files are reported and accounted for. Paths are stored as absolute paths.
+/// A percent sign, control characters and bytes that are not UTF-8 are written %NN.
+///
+/// ***
+///
+/// Without --database-url and DATABASE_URL it starts a PostgreSQL server of its own and removes it at the end. In your
+/// database it migrates the queue's schema and keeps its own tables in the schema uniqueue_demo. Drop both when you are done.
+/// It works jobs that an interrupted demo left there as well.
+///
+/// Examples:
+///   uniqueue demo                        the current directory
+///   uniqueue demo --json ~/src | jq .jobs_per_second
+///   uniqueue demo --tables               with tables of the queue and its jobs
+///   uniqueue demo --keep                 and explore it with `uniqueue top` and psql
+///   uniqueue demo --database-url postgres://localhost/app --schema jobs
+///
+/// Exit codes:
+///   0    every file is accounted for: completed, or discarded with a reason
+///   1    a file is not accounted for, or a duplicate was stored
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct DemoArguments {
+    /// A directory, or one file
+    #[arg(default_value = ".")]
+    pub(crate) path: PathBuf,
+
+    /// Leave out directories with this name; repeat it for several names; it replaces the default
+    #[arg(long, value_name = "NAME", default_values = [".git", "target"])]
+    pub(crate) exclude: Vec<OsString>,
+
+    /// Leave out no directory
+    #[arg(long, conflicts_with = "exclude")]
+    pub(crate) all: bool,
+
+    /// Print tables after the summary: the queue, and some of its jobs
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tables: bool,
+
+    /// Keep the throw-away database running after the report until Ctrl-C, and print its URL
+    #[arg(long)]
+    pub(crate) keep: bool,
+
+    #[command(flatten)]
+    pub(crate) database: DatabaseArguments,
+}
+
+/// The commands to try next. Each works as it is printed, but that a URL that may have a password is left out.
+fn next(arguments: &DemoArguments) -> String {
+    let path = arguments.path.to_str().filter(|path| *path != ".").map(shell_word);
+    let path = path.map(|path| format!(" {path}")).unwrap_or_default();
+    let is_given = database::url(&arguments.database).is_some();
+    let options = options(arguments);
+    let lines = [
+        (!arguments.tables, format!("demo --tables{path}{options}"), "tables of the queue"),
+        (!is_given && !arguments.keep, format!("demo --keep{path}{options}"), "keep the database to look around"),
+        (is_given, format!("job list --queue demo{options}"), "the jobs"),
+        (is_given, format!("top{options}"), "watch the next demo"),
+        (true, "--help".to_owned(), "all commands"),
+    ];
+    let lines = lines.iter().filter(|(is_useful, ..)| *is_useful);
+    let widest = lines.clone().map(|(_, words, _)| words.chars().count()).max().unwrap_or_default();
+    let command = own_command();
+    let lines = lines.map(|(_, words, purpose)| format!("  {command} {words:<widest$}  {purpose}\n"));
+    format!("\nNext:\n{}", lines.collect::<String>())
+}
+
+/// The options that lead to the database, where the environment does not give them.
+fn options(arguments: &DemoArguments) -> String {
+    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
+    // The first colon is that of the scheme.
+    let is_secret = |url: &str| url.rsplit_once('@').is_some_and(|(user, _)| user.matches(':').count() > 1);
+    let mut options = String::new();
+    if let Some(url) = database::url(&arguments.database).filter(|url| !is_set("DATABASE_URL", url)) {
+        let url = if url.contains("password") || is_secret(url) { "URL".to_owned() } else { shell_word(url) };
+        options = format!(" --database-url {url}");
+    }
+    let schema = &arguments.database.schema;
+    if *schema != SchemaName::default() && !is_set("UNIQUEUE_SCHEMA", schema.as_str()) {
+        options.push_str(&format!(" --schema {schema}"));
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        demo: DemoArguments,
+    }
+
+    #[test]
+    fn printed_options_have_no_password() {
+        let options = |words: &[&str]| options(&Line::parse_from([&["demo"], words].concat()).demo);
+        let given = ["--database-url", "postgres://ada@db/app", "--schema", "jobs"];
+        assert_eq!(options(&given), " --database-url postgres://ada@db/app --schema jobs");
+        for secret in ["postgres://ada:secret@db/app", "postgres://db/app?user=ada&password=secret"] {
+            assert_eq!(options(&["--database-url", secret]), " --database-url URL");
+        }
+    }
 }

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
-use uniqueue::{Duplicate, SchemaName};
+use uniqueue::Duplicate;
 
-use super::args::DemoArguments;
 use super::files::LeftOut;
-use crate::database;
-use crate::output::{count, counted, format_duration, own_command, printable, shell_word, width, wrap};
+use crate::output::{count, counted, format_duration, printable, width, wrap};
 
 /// The largest number of unreadable and failed files in the text.
 const LISTED: usize = 10;
@@ -241,67 +239,7 @@ fn entry(name: &str, text: &str) -> String {
     format!("{name:NAME_WIDTH$}{}\n", lines.join(&format!("\n{:NAME_WIDTH$}", "")))
 }
 
-/// The commands to try next. Each works as it is printed, but that a URL that may have a password is left out.
-pub(super) fn next(arguments: &DemoArguments) -> String {
-    let path = arguments.path.to_str().filter(|path| *path != ".").map(shell_word);
-    let path = path.map(|path| format!(" {path}")).unwrap_or_default();
-    let is_given = database::url(&arguments.database).is_some();
-    let options = options(arguments);
-    let lines = [
-        (!arguments.tables, format!("demo --tables{path}{options}"), "tables of the queue"),
-        (!is_given && !arguments.keep, format!("demo --keep{path}{options}"), "keep the database to look around"),
-        (is_given, format!("job list --queue demo{options}"), "the jobs"),
-        (is_given, format!("top{options}"), "watch the next demo"),
-        (true, "--help".to_owned(), "all commands"),
-    ];
-    let lines = lines.iter().filter(|(is_useful, ..)| *is_useful);
-    let widest = lines.clone().map(|(_, words, _)| words.chars().count()).max().unwrap_or_default();
-    let command = own_command();
-    let lines = lines.map(|(_, words, purpose)| format!("  {command} {words:<widest$}  {purpose}\n"));
-    format!("\nNext:\n{}", lines.collect::<String>())
-}
-
-/// The options that lead to the database, where the environment does not give them.
-fn options(arguments: &DemoArguments) -> String {
-    let is_set = |name: &str, value: &str| std::env::var(name).is_ok_and(|set| set == value);
-    // The first colon is that of the scheme.
-    let is_secret = |url: &str| url.rsplit_once('@').is_some_and(|(user, _)| user.matches(':').count() > 1);
-    let mut options = String::new();
-    if let Some(url) = database::url(&arguments.database).filter(|url| !is_set("DATABASE_URL", url)) {
-        let url = if url.contains("password") || is_secret(url) { "URL".to_owned() } else { shell_word(url) };
-        options = format!(" --database-url {url}");
-    }
-    let schema = &arguments.database.schema;
-    if *schema != SchemaName::default() && !is_set("UNIQUEUE_SCHEMA", schema.as_str()) {
-        options.push_str(&format!(" --schema {schema}"));
-    }
-    options
-}
-
 /// A number of seconds as text.
 fn time(seconds: f64) -> String {
     format_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        demo: DemoArguments,
-    }
-
-    #[test]
-    fn printed_options_have_no_password() {
-        let options = |words: &[&str]| options(&Line::parse_from([&["demo"], words].concat()).demo);
-        let given = ["--database-url", "postgres://ada@db/app", "--schema", "jobs"];
-        assert_eq!(options(&given), " --database-url postgres://ada@db/app --schema jobs");
-        for secret in ["postgres://ada:secret@db/app", "postgres://db/app?user=ada&password=secret"] {
-            assert_eq!(options(&["--database-url", secret]), " --database-url URL");
-        }
-    }
 }

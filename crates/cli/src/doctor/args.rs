@@ -2,14 +2,10 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-use clap::{Args, ValueEnum};
 use uniqueue_admin::{Severity, Thresholds};
 
-use crate::database::DatabaseArguments;
-use crate::exit::Verdict;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Diagnose a queue: find problems, rate them, and suggest remedies.
 ///

@@ -1,17 +1,12 @@
 //! The options that select jobs.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
-use serde::Serialize;
-use serde_json::json;
-use time::OffsetDateTime;
+use clap::{ArgMatches, Command, FromArgMatches};
 use time::format_description::well_known::Rfc3339;
-use uniqueue::{JobFilter, JobId, JobState, StateSet};
+use uniqueue::StateSet;
 
-use crate::exit::Failure;
-use crate::json_argument::{JsonArgument, unique_key};
-use crate::output::{printable, shell_word};
-use crate::time_argument::{DurationArgument, TimeArgument};
+use crate::output::shell_word;
+use crate::prelude::*;
 
 /// Reads a state. It lists the states for the help, for errors, and for the completion of a shell.
 fn states() -> impl TypedValueParser<Value = JobState> {

@@ -1,17 +1,11 @@
 //! `uniqueue job insert`.
 
-use clap::Args;
-use serde::Serialize;
-use serde_json::json;
-use uniqueue::{Client, Duplicate, Error, Inserted, JobId, JobRow, NewJob, Waited};
-use uniqueue_admin::Given;
+use uniqueue::{Duplicate, Error, Inserted, Waited};
 
 use super::wait;
-use crate::database::{Database, DatabaseArguments};
-use crate::exit::{Failure, Verdict};
-use crate::json_argument::{JsonArgument, PolicyArgument, unique_key, with_meta, with_policy};
-use crate::output::{self, Answer, Form, format_relative, printable};
-use crate::time_argument::{DurationArgument, TimeArgument, expires_in_or_never};
+use crate::arguments::expires_in_or_never;
+use crate::arguments::{with_meta, with_policy};
+use crate::prelude::*;
 
 /// Insert a job.
 ///

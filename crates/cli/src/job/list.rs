@@ -2,15 +2,10 @@
 
 use std::collections::HashMap;
 
-use clap::Args;
-use serde::Serialize;
-use time::OffsetDateTime;
-use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
-use uniqueue_admin::{Admin, Given, Obstacle};
+use uniqueue_admin::Obstacle;
 
 use super::filter::FilterArguments;
-use crate::exit::Failure;
-use crate::output::{Answer, Cell, Column, Form, List, Page, Style, Table, format_duration, format_relative};
+use crate::prelude::*;
 
 /// List jobs, a page at a time.
 ///

@@ -8,23 +8,18 @@
 
 mod change;
 mod filter;
-mod id_argument;
 mod insert;
 pub(crate) mod list;
 pub(crate) mod show;
 mod verb;
 mod wait;
 
-use clap::{Args, Subcommand};
-
 use self::insert::InsertArguments;
 use self::list::ListArguments;
 use self::show::ShowArguments;
 use self::verb::VerbCommand;
 use self::wait::WaitArguments;
-use crate::database::{DatabaseArguments, ask_each};
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::{nothing_changed, or_interrupted, or_unanswered};
+use crate::prelude::*;
 
 /// List, show, insert, wait for and change jobs.
 ///

@@ -1,19 +1,13 @@
 //! `uniqueue job show`.
 
-use clap::Args;
-use serde::Serialize;
-use time::OffsetDateTime;
 use uniqueue::json::indent_json;
-use uniqueue::{AttemptError, Client, JobId, JobParent, JobRow, JobState};
-use uniqueue_admin::{Admin, JobChild, Obstacle, ObstacleCode};
+use uniqueue::{AttemptError, JobParent};
+use uniqueue_admin::{JobChild, Obstacle, ObstacleCode};
 
-use super::id_argument::IdArgument;
 use super::list::{state_style, time_in_state};
-use crate::exit::{Failure, Verdict};
-use crate::output::{
-    self, Answer, Cell, Column, Form, List, Record, Style, Table, count, format_relative, format_time, paint,
-    printable, wrap,
-};
+use crate::arguments::IdArgument;
+use crate::output::{paint, wrap};
+use crate::prelude::*;
 
 /// A job as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -236,6 +230,7 @@ async fn relatives(client: &Client, id: JobId) -> Result<(Vec<JobParent>, Vec<Jo
 
 /// The part of `job show` for parents and children. Empty if the job has none.
 fn family(parents: &[JobParent], children: &[JobChild]) -> String {
+    let (has_parents, has_children) = (!parents.is_empty(), !children.is_empty());
     let outcome = |of: Option<JobState>, open: &'static str| of.map_or(open, JobState::as_str);
     let parents = List::of(parents)
         .column(Column::text("id"), |of| of.id.to_string())
@@ -251,11 +246,11 @@ fn family(parents: &[JobParent], children: &[JobChild]) -> String {
         .column(Column::text("condition"), |of| of.condition.to_string())
         .column(Column::text("outcome"), |of| outcome(of.outcome, "waits"));
     let title = if is_whole { "before".to_owned() } else { format!("before (the first {CHILDREN})") };
-    let part = |title: &str, table: Table| match table.is_empty() {
-        true => String::new(),
-        false => format!("\n{}\n{}", paint(Style::Strong, title), table.text_without_count()),
+    let part = |is_there: bool, title: &str, list: Table| match is_there {
+        true => format!("\n{}\n{}", paint(Style::Strong, title), list.text_without_count()),
+        false => String::new(),
     };
-    part("runs after", parents.table()) + &part(&title, children.table())
+    part(has_parents, "runs after", parents.table()) + &part(has_children, &title, children.table())
 }
 
 /// A part of `job show`: each obstacle, and below it what to do. Empty for a job that runs or is final.

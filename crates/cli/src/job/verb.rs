@@ -1,15 +1,9 @@
 //! Each change of jobs, with its arguments.
 
-use std::time::Duration;
-
-use clap::Subcommand;
-use time::OffsetDateTime;
 use uniqueue_admin::JobVerb;
 
 use super::change::{self, ChangeArguments};
-use crate::database::DatabaseArguments;
-use crate::exit::{Failure, Verdict};
-use crate::time_argument::{DurationArgument, TimeArgument};
+use crate::prelude::*;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VerbCommand {

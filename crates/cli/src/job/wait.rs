@@ -1,14 +1,8 @@
 //! `uniqueue job wait`, and the result of `uniqueue job insert --wait`.
 
-use clap::Args;
-use serde_json::json;
-use uniqueue::{Client, JobId, JobRow, JobState, Waited};
-use uniqueue_admin::Given;
+use uniqueue::Waited;
 
-use crate::database::{Database, DatabaseArguments};
-use crate::exit::{Failure, Verdict};
-use crate::output::{Form, printable};
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Wait until a job is final, and print its result.
 ///

@@ -2,12 +2,10 @@
 
 mod answer;
 mod paint;
-mod pasted;
-mod printable;
 mod record;
 mod table;
 mod terminal;
-mod wrap;
+mod text;
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -19,12 +17,12 @@ use uniqueue::JobCount;
 
 pub(crate) use self::answer::{Answer, Body, Form, Page};
 pub(crate) use self::paint::{Style, choose_color, has_colors, paint, paint_error};
-pub(crate) use self::pasted::{next_page, own_command, shell_word};
-pub(crate) use self::printable::{printable, without_urls};
 pub(crate) use self::record::{Cell, Record};
 pub(crate) use self::table::{Column, List, Table, cut};
 pub(crate) use self::terminal::{Bar, confirm};
-pub(crate) use self::wrap::{stderr_width, width, wrap, wrap_lines};
+pub(crate) use self::text::{
+    next_page, own_command, printable, shell_word, stderr_width, width, without_urls, wrap, wrap_lines,
+};
 pub(crate) use uniqueue::format_duration;
 pub(crate) use uniqueue_admin::thousands as count;
 
@@ -112,7 +110,7 @@ mod tests {
     use time::macros::datetime;
 
     use super::*;
-    use crate::time_argument::TimeArgument;
+    use crate::arguments::TimeArgument;
 
     #[test]
     fn one_thing_is_not_plural() {

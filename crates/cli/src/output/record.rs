@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use unicode_width::UnicodeWidthStr;
 
 use super::paint::{Style, paint};
-use super::printable::printable;
+use super::text::printable;
 
 /// The text of one cell. Control characters are escaped.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use uniqueue::PlaceName;
 
 use super::paint::{Style, paint};
 use super::record::{Cell, Record};
-use super::wrap::{width, wrap};
+use super::text::{width, wrap};
 
 /// The narrowest that a long column is cut to, and one that says why.
 const MIN_WIDTH: usize = 8;
@@ -79,58 +79,46 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
 }
 
-/// A list: a table with a row for each item, whose columns are added together with their cells.
+/// A list: a row for each item, whose columns are added together with their cells.
 #[derive(Debug)]
-pub(crate) struct List<'a, T> {
+pub(crate) struct List<'a, T, C = Column> {
     items: &'a [T],
-    table: Table,
+    columns: Vec<C>,
+    rows: Vec<Vec<Cell>>,
 }
 
-impl<'a, T> List<'a, T> {
+impl<'a, T, C> List<'a, T, C> {
     pub(crate) fn of(items: &'a [T]) -> Self {
-        Self { items, table: Table { columns: Vec::new(), rows: vec![Vec::new(); items.len()] } }
+        Self { items, columns: Vec::new(), rows: vec![Vec::new(); items.len()] }
     }
 
     /// Adds a column, with the cell of each item.
-    pub(crate) fn column<C: Into<Cell>>(self, column: Column, cell: impl Fn(&'a T) -> C) -> Self {
+    pub(crate) fn column<V: Into<Cell>>(self, column: C, cell: impl Fn(&'a T) -> V) -> Self {
         self.column_if(true, column, cell)
     }
 
     /// Adds a column that only some lists have.
-    pub(crate) fn column_if<C: Into<Cell>>(
-        mut self,
-        is_there: bool,
-        column: Column,
-        cell: impl Fn(&'a T) -> C,
-    ) -> Self {
+    pub(crate) fn column_if<V: Into<Cell>>(mut self, is_there: bool, column: C, cell: impl Fn(&'a T) -> V) -> Self {
         if is_there {
-            self.table.columns.push(column);
-            self.table.rows.iter_mut().zip(self.items).for_each(|(row, item)| row.push(cell(item).into()));
+            self.columns.push(column);
+            self.rows.iter_mut().zip(self.items).for_each(|(row, item)| row.push(cell(item).into()));
         }
         self
     }
 
+    /// The columns, and each item with its cells.
+    pub(crate) fn parts(self) -> (Vec<C>, impl Iterator<Item = (&'a T, Vec<Cell>)>) {
+        (self.columns, self.items.iter().zip(self.rows))
+    }
+}
+
+impl<T> List<'_, T> {
     pub(crate) fn table(self) -> Table {
-        self.table
+        Table { columns: self.columns, rows: self.rows }
     }
 }
 
 impl Table {
-    pub(crate) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
-        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
-    }
-
-    /// Adds a row. Missing cells are empty, and surplus cells are ignored.
-    pub(crate) fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
-        cells.resize_with(self.columns.len(), || Cell::new(""));
-        self.rows.push(cells);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The table for standard output, with the number of rows below it.
     pub(crate) fn text(&self) -> String {
         format!("{}\n", self.draw(width()))
@@ -139,7 +127,7 @@ impl Table {
     /// One table of those of several places, with a column that names the place. Places may show other columns, such as the
     /// last error only where there is one.
     pub(crate) fn of_places(places: impl IntoIterator<Item = (PlaceName, Self)>) -> Self {
-        let mut whole = Self::new([Column::text("place")]);
+        let mut whole = Self { columns: vec![Column::text("place")], rows: Vec::new() };
         for (place, table) in places {
             let mut at = Vec::new();
             for column in table.columns {
@@ -276,6 +264,19 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Table {
+        pub(in crate::output) fn new(columns: impl IntoIterator<Item = Column>) -> Self {
+            Self { columns: columns.into_iter().collect(), rows: Vec::new() }
+        }
+
+        /// Adds a row. Missing cells are empty, and surplus cells are ignored.
+        pub(in crate::output) fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
+            let mut cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
+            cells.resize_with(self.columns.len(), || Cell::new(""));
+            self.rows.push(cells);
+        }
+    }
 
     fn jobs() -> Table {
         let mut table = Table::new([Column::text("id"), Column::long("args"), Column::number("attempt")]);

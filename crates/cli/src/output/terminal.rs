@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::paint::{Style, paint_error};
-use super::wrap::{stderr_width, wrap_lines};
+use super::text::{stderr_width, wrap_lines};
 use crate::exit::Failure;
 
 /// Shows how far a command is, if standard error is a terminal.

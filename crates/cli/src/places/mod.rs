@@ -4,13 +4,10 @@ mod choice;
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand};
-use serde_json::json;
-use uniqueue::{Client, Error, JobCount, JobState, PlaceAddress, PlaceName, Places, Result};
-use uniqueue_admin::{Admin, COMPARED_KEYS, Stats, doubled_keys};
+use uniqueue::{Error, PlaceName, Places, Result};
+use uniqueue_admin::{COMPARED_KEYS, Stats, doubled_keys};
 
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Cell, Column, List, Style, Table, count};
+use crate::prelude::*;
 
 pub(crate) use self::choice::{Choice, PlacesArguments, all, choice};
 
@@ -167,24 +164,32 @@ fn report<T>(
     answers: Vec<(PlaceName, Result<T>)>,
     words: impl Fn(T) -> String,
 ) -> Result<Verdict, Failure> {
-    let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
-    let said = answers.into_iter().map(|(_, answer)| {
+    let said = answers.into_iter().zip(places.map().places()).map(|((_, answer), place)| {
         let ok = answer.is_ok();
-        (ok, answer.map_or_else(|error| error.to_string(), &words))
+        let state = answer.map_or_else(|error| error.to_string(), &words);
+        Said { ok, place: place.name(), schema: place.schema_name().as_str(), state }
     });
-    let said: Vec<_> = places.map().places().zip(said).collect();
-    let line = |(place, (ok, state)): &(&PlaceAddress, (bool, String))| {
-        let (name, schema) = (place.name(), place.schema_name().as_str());
-        json!({"place": name, "schema": schema, "ok": ok, "state": state})
+    let said: Vec<_> = said.collect();
+    let table = |said: &[Said<'_>]| {
+        List::of(said)
+            .column(Column::text("place"), |of| of.place)
+            .column(Column::text("schema").optional(), |of| of.schema)
+            .column(Column::long("state"), |of| {
+                Cell::new(&of.state).style(if of.ok { Style::Plain } else { Style::Bad })
+            })
+            .table()
     };
-    let table = List::of(&said)
-        .column(Column::text("place"), |(place, _)| place.name())
-        .column(Column::text("schema").optional(), |(place, _)| place.schema_name().as_str())
-        .column(Column::long("state"), |(_, (ok, state))| {
-            Cell::new(state).style(if *ok { Style::Plain } else { Style::Bad })
-        });
-    output::print(&if json { output::json_lines(said.iter().map(line))? } else { table.table().text() })?;
-    Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
+    let verdict = if said.iter().all(|of| of.ok) { Verdict::Fine } else { Verdict::NotFine };
+    Form::of_one(json).list(&said, table)?.verdict(verdict).print()
+}
+
+/// What came of a place, as `--json` prints it.
+#[derive(Serialize)]
+struct Said<'a> {
+    ok: bool,
+    place: &'a PlaceName,
+    schema: &'a str,
+    state: String,
 }
 
 /// The states of the columns.
@@ -192,20 +197,19 @@ const STATES: [JobState; 4] = [JobState::Available, JobState::Running, JobState:
 
 async fn status(json: bool, places: &Places) -> Result<Verdict, Failure> {
     let answers = places.ask(|client: Client| async move { Admin::new(&client).stats().sample(1).await }).await;
-    let is_fine = answers.iter().all(|(_, answer)| answer.is_ok());
-    if json {
-        let lines = answers.iter().map(|(place, answer)| match answer {
-            Ok(stats) => {
-                let jobs: BTreeMap<_, _> = STATES.map(|state| (state.as_str(), jobs_in(stats, state))).into();
-                json!({"place": place, "ok": true, "runners": stats.runners, "jobs": jobs})
-            }
-            Err(error) => json!({"place": place, "ok": false, "state": error.to_string()}),
-        });
-        output::print(&output::json_lines(lines)?)?;
-    } else {
-        output::print(&format!("{}\n", table(&answers).text_without_count()))?;
-    }
-    Ok(if is_fine { Verdict::Fine } else { Verdict::NotFine })
+    let verdict = if answers.iter().all(|(_, answer)| answer.is_ok()) { Verdict::Fine } else { Verdict::NotFine };
+    let line = |(place, answer): &(PlaceName, Result<Stats>)| match answer {
+        Ok(stats) => {
+            let jobs: BTreeMap<_, _> = STATES.map(|state| (state.as_str(), jobs_in(stats, state))).into();
+            json!({"place": place, "ok": true, "runners": stats.runners, "jobs": jobs})
+        }
+        Err(error) => json!({"place": place, "ok": false, "state": error.to_string()}),
+    };
+    let answer = match json {
+        true => Form::of_one(json).lines(answers.iter().map(line))?,
+        false => Answer::of(format!("{}\n", table(&answers).text_without_count())),
+    };
+    answer.verdict(verdict).print()
 }
 
 fn jobs_in(stats: &Stats, state: JobState) -> JobCount {

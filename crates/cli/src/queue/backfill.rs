@@ -1,13 +1,10 @@
 //! `uniqueue queue backfill`.
 
-use clap::{ArgGroup, Args};
+use clap::ArgGroup;
 use uniqueue::UniqueKey;
-use uniqueue_admin::{Backfill, Given};
+use uniqueue_admin::Backfill;
 
-use crate::database::{DatabaseArguments, ask};
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::{nothing_changed, or_interrupted};
-use crate::json_argument::PolicyArgument;
+use crate::prelude::*;
 use crate::unique::backfill as keys;
 
 /// Put waiting jobs in the groups of a new or changed policy.

@@ -1,12 +1,9 @@
 //! `uniqueue queue list` and `uniqueue queue groups`.
 
-use clap::Args;
-use time::OffsetDateTime;
-use uniqueue::{Client, JobCount, QueueSettings};
-use uniqueue_admin::{Admin, Given, GroupInfo, QueueInfo};
+use uniqueue::QueueSettings;
+use uniqueue_admin::{GroupInfo, QueueInfo};
 
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Cell, Column, Form, List, Style, Table, count, format_duration, format_relative};
+use crate::prelude::*;
 
 /// List the queues and their jobs.
 ///

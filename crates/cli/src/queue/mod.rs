@@ -5,16 +5,11 @@ mod list;
 mod pause;
 mod set;
 
-use clap::{Args, Subcommand};
-use uniqueue::Client;
-
 use self::backfill::BackfillArguments;
 use self::list::{GroupsArguments, ListArguments};
 use self::pause::{HoldArguments, PauseArguments, RemoveArguments, ResumeArguments};
 use self::set::{LimitArguments, MaxWaitingArguments, RateArguments, RetentionArguments};
-use crate::database::{DatabaseArguments, ask, ask_each};
-use crate::exit::{Failure, Verdict};
-use crate::output::{Answer, Form};
+use crate::prelude::*;
 
 pub(crate) use self::list::table;
 

@@ -1,15 +1,9 @@
 //! `uniqueue queue pause|resume|hold|remove`.
 
-use clap::Args;
-use serde_json::{Value, json};
-use uniqueue::{Client, JobState};
-use uniqueue_admin::{Admin, QueueInfo};
+use uniqueue_admin::QueueInfo;
 
 use super::set::{notes, told};
-use crate::exit::{Failure, Verdict};
-use crate::output::{Answer, Form, format_time, printable};
-use crate::own_name::own_name;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Stop fetching from queues, on every runner.
 ///

@@ -1,15 +1,9 @@
 //! `uniqueue queue limit|max-waiting|rate|retention`.
 
-use clap::{Args, ValueEnum};
-use serde::Serialize;
-use serde_json::{Value, json};
-use uniqueue::{Client, JobState, Keep, QueueChanges, QueueSettings, Rate};
-use uniqueue_admin::{Admin, Given, QueueInfo};
+use uniqueue::{Keep, QueueChanges, QueueSettings, Rate};
+use uniqueue_admin::QueueInfo;
 
-use crate::exit::Failure;
-use crate::output::{self, Answer, Form, format_duration, printable};
-use crate::own_name::own_name;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Limit how many of a queue's jobs, or of each of its groups, run at once, over all runners.
 ///

@@ -3,12 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
 use ipnet::IpNet;
 use uniqueue_http::Checks;
 
-use crate::database::DatabaseArguments;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Serve the dashboard, with metrics and health checks.
 ///

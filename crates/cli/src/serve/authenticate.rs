@@ -20,9 +20,8 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::time::sleep;
 use uniqueue_faktory::Rights;
 
-use super::credentials::{Credentials, User, digest};
+use super::credentials::{Checker, Credentials, User, digest};
 use super::delays::Delays;
-use super::password::Checker;
 use super::slots::Slot;
 
 /// How many passwords are hashed at once.

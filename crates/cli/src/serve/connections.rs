@@ -1,4 +1,5 @@
-//! Connections of browsers, scripts and proxies: how many there may be, and how long each part of a request may take.
+//! Where requests come from: TCP, TLS over TCP, or a Unix socket. The dashboard and each door have a listener of their own. How
+//! many connections of browsers, scripts and proxies there may be, and how long each part of a request may take.
 //!
 //! ```text
 //! accept ─▶ slot ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request
@@ -9,7 +10,12 @@
 //! next client at once: see [`Slots`].
 
 use std::convert::Infallible;
+use std::fs::Permissions;
+use std::future::ready;
 use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,13 +32,143 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
+use super::args::ServeArguments;
 use super::authenticate::{Peer, is_probe};
+use super::credentials::Credentials;
 use super::slots::{Slot, Slots, Taken};
+use crate::exit::Failure;
+
+/// An open listener.
+pub(super) enum Listening {
+    Tcp(TcpListener),
+    Tls(TcpListener, TlsAcceptor),
+    Unix(UnixListener),
+}
+
+impl Listening {
+    /// Opens the dashboard's, which the arguments name.
+    pub(super) async fn open(
+        arguments: &ServeArguments,
+        credentials: &Credentials,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Self, Failure> {
+        if let Some(path) = &arguments.socket {
+            let hint = "choose a path in a directory that this user can write";
+            let failed = |error| Failure::environment(format!("cannot listen on {}", path.display()), hint, error);
+            return Ok(Self::Unix(unix(path).await.map_err(failed)?));
+        }
+        Self::tcp("--listen", arguments.address(), credentials, tls).await
+    }
+
+    /// Opens a TCP listener. Refuses an address that other machines reach, unless requests need credentials. `option` is the
+    /// one that names the address.
+    pub(super) async fn tcp(
+        option: &str,
+        address: SocketAddr,
+        credentials: &Credentials,
+        tls: Option<&TlsAcceptor>,
+    ) -> Result<Self, Failure> {
+        if !address.ip().is_loopback() && !credentials.are_needed() {
+            return Err(Failure::refused(
+                format!("the address can be reached from other machines, and nothing asks for credentials: {address}"),
+                "give --basic-auth, --bearer-token or --trusted-header, or listen on 127.0.0.1",
+            ));
+        }
+        let failed = |error| {
+            Failure::environment(format!("cannot listen on {address}"), format!("choose another {option}"), error)
+        };
+        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        Ok(match tls {
+            Some(tls) => Self::Tls(tcp, tls.clone()),
+            None => Self::Tcp(tcp),
+        })
+    }
+
+    /// Accepts a connection. It is read and written once TLS is negotiated.
+    pub(super) async fn accept(&mut self) -> (Handshake, Peer) {
+        match self {
+            Self::Tcp(tcp) => {
+                let (stream, address) = Listener::accept(tcp).await;
+                (Box::pin(ready(Ok(Box::pin(stream) as AnyStream))), Some(address.ip()))
+            }
+            Self::Tls(tcp, tls) => {
+                let (stream, address) = Listener::accept(tcp).await;
+                let secured = tls.accept(stream);
+                (Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), Some(address.ip()))
+            }
+            Self::Unix(unix) => {
+                let (stream, _) = Listener::accept(unix).await;
+                (Box::pin(ready(Ok(Box::pin(stream) as AnyStream))), None)
+            }
+        }
+    }
+
+    /// The address, with the port that was chosen.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) | Self::Tls(listener, _) => listener.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// The URL of the HTTP that it serves.
+    pub(super) fn url(&self) -> Option<String> {
+        let scheme = if matches!(self, Self::Tls(..)) { "https" } else { "http" };
+        self.address().map(|address| format!("{scheme}://{address}/"))
+    }
+}
+
+/// The byte stream of a connection: TCP, TLS over it, or a Unix socket.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+pub(super) type AnyStream = Pin<Box<dyn Stream>>;
+
+/// Completes with the stream of a connection once TLS is negotiated.
+pub(super) type Handshake = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
+
+/// Listens on a socket, in place of one that a process left behind.
+async fn unix(path: &Path) -> io::Result<UnixListener> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket {
+        if tokio::net::UnixStream::connect(path).await.is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens on it"));
+        }
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+/// TLS with the certificate that the arguments name, for every TCP listener. `None`: they name none.
+pub(super) fn read_tls(arguments: &ServeArguments) -> Result<Option<TlsAcceptor>, Failure> {
+    let (Some(cert), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else { return Ok(None) };
+    let hint = "both files are PEM: the chain with the server's certificate first, and its key";
+    let unreadable = |file: &Path, error: &dyn std::fmt::Display| {
+        Failure::refused(format!("cannot read {}: {error}", file.display()), hint)
+    };
+    let chain = CertificateDer::pem_file_iter(cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| unreadable(cert, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
+        .map_err(|error| Failure::refused(format!("the certificate cannot be used: {error}"), hint))?;
+    Ok(Some(TlsAcceptor::from(Arc::new(config))))
+}
 
 /// The most bytes of the head of a request, to which hyper adds its last read.
 const MAX_HEAD: usize = 64 * 1024;
@@ -62,46 +198,24 @@ struct Shared {
     requests: Semaphore,
 }
 
-/// The byte stream of a connection: TCP, TLS over it, or a Unix socket.
-trait Stream: AsyncRead + AsyncWrite + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
-
-type AnyStream = Pin<Box<dyn Stream>>;
-
-/// Completes with the stream of a connection once TLS is negotiated.
-type Handshake = Pin<Box<dyn Future<Output = io::Result<AnyStream>> + Send>>;
-
-/// Serves connections until the token is cancelled, and then waits for the requests that are under way. `secure` turns what
-/// was accepted into what is read and written.
-pub(super) async fn serve<L, S, F>(
-    mut listener: L,
-    peer: fn(&L::Addr) -> Peer,
-    secure: impl Fn(L::Io) -> F,
-    router: Router,
-    limits: Limits,
-    stop: CancellationToken,
-) where
-    L: Listener,
-    S: AsyncRead + AsyncWrite + Send + 'static,
-    F: Future<Output = io::Result<S>> + Send + 'static,
-{
+/// Answers HTTP requests with a router until the token is cancelled, and then finishes the requests that are under way.
+pub(super) async fn serve(mut listening: Listening, router: Router, limits: Limits, stop: CancellationToken) {
     let mut connections = Connections::new(router, limits);
     loop {
-        let (stream, address) = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (secured, peer) = tokio::select! {
+            accepted = listening.accept() => accepted,
             () = stop.cancelled() => break,
         };
         // Without a slot the connection is closed.
-        let Some(taken) = connections.take() else { continue };
-        let secured = secure(stream);
-        connections.spawn(Box::pin(async { Ok(Box::pin(secured.await?) as AnyStream) }), peer(&address), taken);
+        if let Some(taken) = connections.take() {
+            connections.spawn(secured, peer, taken);
+        }
     }
-    drop(listener);
+    drop(listening);
     connections.open.shutdown().await;
 }
 
-/// The connections of one listener. Its functions name no type of stream, so that HTTP is compiled once.
+/// The connections of one listener.
 struct Connections {
     shared: Arc<Shared>,
     slots: Arc<Slots>,

@@ -4,20 +4,15 @@
 //! to show: duplicates, retries, discarded jobs, a paused queue, a limited queue, groups that wait for
 //! their turn, and a queue without a runner.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Deserialize;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::embedded::Postgres;
 use uniqueue::{
-    BoxError, Client, Job, JobState, NewJob, OnConflict, PeriodicJob, QueueChanges, RetryPolicy, Runner, RunnerHandle,
-    RunningJob, UniqueKey, UniquePolicy, UniqueScope, WorkerOptions,
+    BoxError, Job, OnConflict, PeriodicJob, QueueChanges, RetryPolicy, Runner, RunnerHandle, RunningJob, UniqueKey,
+    UniquePolicy, UniqueScope, WorkerOptions,
 };
-use uniqueue_admin::Admin;
 
-use crate::database::DatabaseArguments;
-use crate::exit::Failure;
+use crate::prelude::*;
 
 /// The time between two rounds of inserts.
 const EVERY: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! `uniqueue serve`: the dashboard in a process of its own.
 //!
 //! ```text
-//! listener (TCP or a Unix socket) ─▶ connections (how many, how slow, TLS) ─▶ authenticate (credentials of the request)
+//! connections (TCP or a Unix socket, how many, how slow, TLS) ─▶ authenticate (credentials of the request)
 //!                                 ─▶ uniqueue-http (hosts, origins, bodies) ─▶ uniqueue-web or uniqueue-ojs (rights, answers)
 //! ```
 
@@ -11,31 +11,25 @@ mod connections;
 mod credentials;
 mod delays;
 mod demo;
-mod faktory;
-mod listener;
-mod ojs;
-mod password;
-mod pool;
+mod doors;
 mod slots;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
-use serde_json::json;
+use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 use uniqueue::shutdown_signal;
 use uniqueue_faktory::Rights;
 use uniqueue_web::{Access, Web};
 
 use self::authenticate::Checks;
-use self::connections::Limits;
+use self::connections::{Limits, Listening};
 use self::credentials::{Credentials, User};
 use self::demo::Demo;
-use self::listener::{Door, Listening};
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Form};
+use self::doors::{Door, Doors};
 use crate::places::all as places_of_map;
+use crate::prelude::*;
 
 pub(crate) use self::args::ServeArguments;
 
@@ -45,7 +39,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Serves a queue, or all places of a map, until an interrupt.
 pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     if let Some(user) = &arguments.hash_password {
-        output::print(&format!("{}\n", password::line(user)?))?;
+        output::print(&format!("{}\n", credentials::line(user)?))?;
         return Ok(Verdict::Fine);
     }
     let map = places_of_map().map(|places| places.map().clone());
@@ -54,11 +48,15 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
     if map.is_some() {
         check_one_place(&arguments)?;
     }
-    let tls = listener::read_tls(&arguments)?;
-    faktory::check(&arguments, &credentials)?;
+    let tls = connections::read_tls(&arguments)?;
+    doors::check_faktory(&arguments, &credentials)?;
     let listening = Listening::open(&arguments, &credentials, tls.as_ref()).await?;
-    let faktory = Listening::of_door("--faktory", arguments.faktory, &credentials, tls.as_ref()).await?;
-    let ojs = Listening::of_door("--ojs", arguments.ojs, &credentials, tls.as_ref()).await?;
+    let listen = async |option, address| match address {
+        Some(address) => Listening::tcp(option, address, &credentials, tls.as_ref()).await.map(Some),
+        None => Ok(None),
+    };
+    let faktory = listen("--faktory", arguments.faktory).await?;
+    let ojs = listen("--ojs", arguments.ojs).await?;
     let stop = CancellationToken::new();
     let signal = stop.clone();
     // Before anything is started that an interrupt must stop in order.
@@ -67,38 +65,40 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<Verdict, Failure> {
         signal.cancel();
     });
     let limits = Limits { most: arguments.max_clients, read: arguments.request_timeout.0, words: |answer| answer };
-    let checks = Arc::new(Checks::new(credentials));
     let demo = match arguments.demo {
         true => Some(Demo::start(&arguments.database).await?),
         false => None,
     };
     let url = match (&demo, &map) {
         (Some(demo), _) => demo.url().to_owned(),
-        (None, None) => pool::given_url(&arguments).await?,
+        (None, None) => doors::given_url(&arguments).await?,
         // The doors serve one place.
         (None, Some(_)) => String::new(),
     };
     let (web, clients) = match map {
         Some(map) => {
-            let places = pool::open_places(map, &arguments);
+            let places = doors::open_places(map, &arguments);
             let clients = places.iter().map(|(_, client)| client.clone()).collect();
             (Web::over(places), clients)
         }
         None => {
-            let client = pool::open(&url, &arguments)?;
+            let client = doors::open(&url, &arguments, arguments.connections, arguments.statement_timeout.0)?;
             (Web::new(client.clone()), vec![client])
         }
     };
-    let open = |listening| faktory::open(listening, &url, &arguments, &checks, stop.clone());
-    let faktory = faktory.map(open).transpose()?;
+    let router = router(web, &arguments, &stop);
+    let doors =
+        Doors { arguments: &arguments, url, checks: Arc::new(Checks::new(credentials)), limits, stop: stop.clone() };
+    let faktory = faktory.map(|listening| doors.faktory(listening)).transpose()?;
     let ojs = match ojs {
-        Some(listening) => Some(ojs::open(listening, &url, &arguments, &checks, limits, stop.clone()).await?),
+        Some(listening) => Some(doors.ojs(listening).await?),
         None => None,
     };
-    announce(&arguments, &listening, faktory.as_ref(), ojs.as_ref())?;
-    let router = router(web, &checks, &arguments, &stop);
+    let doors = [Some(doors.dashboard(listening, router)), faktory, ojs];
+    announce(&arguments, &doors)?;
+    let [dashboard, faktory, ojs] = doors.map(serve);
     tokio::select! {
-        _ = async { tokio::join!(listening.serve(router, limits, stop.clone()), serve(faktory), serve(ojs)) } => {}
+        _ = async { tokio::join!(dashboard, faktory, ojs) } => {}
         () = too_long_after(&stop) => {}
     }
     for client in clients {
@@ -123,28 +123,15 @@ async fn too_long_after(stop: &CancellationToken) {
     tokio::time::sleep(STOP_TIMEOUT).await;
 }
 
-/// The dashboard behind the check of credentials.
-fn router(web: Web, checks: &Arc<Checks>, arguments: &ServeArguments, stop: &CancellationToken) -> Router {
-    let mut web = web
-        .access(|parts| match parts.extensions.get::<User>() {
-            Some(User { name, rights }) => {
-                let access = match rights {
-                    Rights::All => Access::all(),
-                    Rights::Read => Access::read(),
-                };
-                match name {
-                    Some(name) => access.user(name),
-                    None => access,
-                }
-            }
-            None => Access::none(),
-        })
-        .checks(arguments.checks())
-        .shutdown(stop.clone().cancelled_owned());
-    if arguments.read_only {
-        web = web.read_only();
-    }
-    authenticate::around(web.router(), checks)
+/// The dashboard, with the rights that the credentials of a request gave.
+fn router(web: Web, arguments: &ServeArguments, stop: &CancellationToken) -> Router {
+    let access = |parts: &Parts| match parts.extensions.get::<User>() {
+        Some(User { name, rights: Rights::All }) => Access::all().given(name.as_ref(), Access::user),
+        Some(User { name, rights: Rights::Read }) => Access::read().given(name.as_ref(), Access::user),
+        None => Access::none(),
+    };
+    let web = web.access(access).checks(arguments.checks()).shutdown(stop.clone().cancelled_owned());
+    web.given_flag(arguments.read_only, Web::read_only).router()
 }
 
 /// Refuses options that serve one queue if a map names several places.
@@ -171,16 +158,10 @@ fn check_trusted_header(arguments: &ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints the addresses.
-fn announce(
-    arguments: &ServeArguments,
-    listening: &Listening,
-    faktory: Option<&Door>,
-    ojs: Option<&Door>,
-) -> Result<Verdict, Failure> {
-    let url = listening.url();
+/// Prints the addresses of the dashboard, of Faktory and of Open Job Spec.
+fn announce(arguments: &ServeArguments, doors: &[Option<Door>; 3]) -> Result<Verdict, Failure> {
+    let [url, faktory, ojs] = doors.each_ref().map(|door| door.as_ref().and_then(|door| door.url.clone()));
     let socket = arguments.socket.as_ref().map(|path| path.display().to_string());
-    let [faktory, ojs] = [faktory, ojs].map(|door| door.and_then(|door| door.url.clone()));
     let read_only = arguments.read_only;
     let listening = json!({ "url": url, "socket": socket, "faktory": faktory, "ojs": ojs, "read_only": read_only });
     let place = url.or(socket).unwrap_or_default();

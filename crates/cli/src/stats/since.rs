@@ -1,14 +1,9 @@
 //! `uniqueue stats --since`: the history of jobs in steps, and by kind.
 
-use std::time::Duration;
+use uniqueue_admin::{Deploy, Histogram, History, HistoryCounts, KindHistory};
 
-use serde_json::{Value, json};
-use uniqueue::Client;
-use uniqueue_admin::{Admin, Deploy, Given, Histogram, History, HistoryCounts, KindHistory};
-
-use super::source::Source;
-use crate::exit::Failure;
-use crate::output::{self, Cell, Column, List, Style, count, format_duration, format_time};
+use crate::database::Source;
+use crate::prelude::*;
 
 /// The steps to choose from, in minutes.
 const STEPS: [u64; 9] = [1, 5, 10, 30, 60, 180, 360, 1_440, 4_320];

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::Modifier;
+use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState};
 
 use super::lists::{Column, List, Pane, sparkline};
-use super::overlay;
-use super::palette::Palette;
-use super::state::{Retry, State};
+use super::state::{Overlay, Retry, State};
 use crate::output::{Cell, Style, count, cut, format_duration, printable, wrap};
 
 /// Draws everything.
@@ -39,7 +37,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, now: Instant, palette: 
     draw_list(frame, top, state, Pane::Queues, palette);
     draw_list(frame, bottom, state, state.lower_pane, palette);
     frame.render_widget(Paragraph::new(foot_lines), foot);
-    overlay::draw(frame, state, palette);
+    draw_overlay(frame, state, palette);
 }
 
 /// Draws the schema, the runners and the age of the numbers.
@@ -193,5 +191,97 @@ fn foot(state: &State, area: Rect, palette: Palette) -> Vec<Line<'static>> {
         )]
     } else {
         lines(&format!("filter: {}  (esc: all)", state.filter), palette.of(Style::Warn), area)
+    }
+}
+
+/// It fits a terminal of 80 columns and 24 rows.
+const HELP: [&str; 22] = [
+    "1 to 6, tab, arrows   another list: queues, running jobs, failing kinds,",
+    "                      keys, waiting inserts, groups that are held up",
+    "up, down, j, k        another row; page up, page down, home, end",
+    "/                     filter every list by a text; esc shows all",
+    "enter, i              the job of the row in full, or the jobs of the queue",
+    "p                     pause the selected queue, or resume it",
+    "c                     cancel the selected running job, or the job that",
+    "                      holds the selected key",
+    "r                     retry the discarded and retryable jobs of the",
+    "                      selected kind",
+    "q, ctrl-c             quit",
+    "",
+    "Changes ask for confirmation. A wider terminal shows more columns.",
+    "Queues in trouble come first. depth: the available jobs over time. ~537 k is",
+    "an estimate, > 10 k a lower bound. …: more does not fit.",
+    "Rates: inserted is counted among the newest jobs. Runners report completed",
+    "and failed, four times a lease.",
+    "waiting inserts: another transaction inserted the same key and is still",
+    "open, or changes the job that holds it. The insert goes on when that",
+    "transaction ends.",
+    "groups: their first job waits for other jobs, a limit, a rate or a hold. enter",
+    "shows that job.",
+];
+
+pub(super) fn draw_overlay(frame: &mut Frame<'_>, state: &State, palette: Palette) {
+    let area = frame.area();
+    match &state.overlay {
+        Overlay::None => {}
+        Overlay::Help => {
+            let lines = HELP.iter().map(|line| Line::from(*line)).collect();
+            popup(frame, area, " help: any key closes it ", lines, palette);
+        }
+        Overlay::Filter => {
+            let text = format!("{}▏", printable(&state.filter));
+            popup(frame, area, " filter: enter keeps it, esc shows all ", vec![Line::from(text)], palette);
+        }
+        Overlay::Confirm(action) => {
+            let question = action.question().unwrap_or_default();
+            let mut lines = wrapped(&question, area);
+            lines.extend([Line::from(""), Line::from("y: yes   any other key: no")]);
+            popup(frame, area, " confirm ", lines, palette);
+        }
+        Overlay::Text { title, lines, scroll } => {
+            let lines = lines.iter().skip(*scroll).flat_map(|line| wrapped(line, area)).collect();
+            popup(frame, area, &format!(" {title}: arrows scroll, any other key closes it "), lines, palette);
+        }
+    }
+}
+
+/// A text in lines that fit into a box, without control characters.
+fn wrapped(text: &str, area: Rect) -> Vec<Line<'static>> {
+    let text = printable(text);
+    wrap(&text, Some(usize::from(area.width.saturating_sub(4))))
+        .into_iter()
+        .map(|line| Line::from(line.to_owned()))
+        .collect()
+}
+
+/// Draws a box in the middle, as large as its text.
+fn popup(frame: &mut Frame<'_>, area: Rect, title: &str, lines: Vec<Line<'_>>, palette: Palette) {
+    let text_width = lines.iter().map(Line::width).max().unwrap_or(0).max(Line::from(title).width());
+    let width = u16::try_from(text_width + 4).unwrap_or(u16::MAX).min(area.width);
+    let height = u16::try_from(lines.len() + 2).unwrap_or(u16::MAX).min(area.height);
+    let window = area.centered(Constraint::Length(width), Constraint::Length(height));
+    let block = Block::bordered().border_style(palette.of(Style::Strong)).title(title.to_owned());
+    frame.render_widget(Clear, window);
+    frame.render_widget(Paragraph::new(lines).block(block), window);
+}
+
+/// The styles of the screen. Without colours only bold, dim and reversed text is left.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Palette {
+    pub(super) has_colors: bool,
+}
+
+impl Palette {
+    pub(super) fn of(self, style: Style) -> ratatui::style::Style {
+        let plain = ratatui::style::Style::new();
+        let color = |color| if self.has_colors { plain.fg(color) } else { plain };
+        match style {
+            Style::Plain => plain,
+            Style::Strong => plain.add_modifier(Modifier::BOLD),
+            Style::Faint => plain.add_modifier(Modifier::DIM),
+            Style::Good => color(Color::Green),
+            Style::Warn => color(Color::Yellow),
+            Style::Bad => color(Color::Red).add_modifier(Modifier::BOLD),
+        }
     }
 }

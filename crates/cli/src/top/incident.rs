@@ -1,12 +1,10 @@
 //! The incident that the tests draw.
 
-use std::time::{Duration, Instant};
-
-use time::OffsetDateTime;
+use std::time::Instant;
 
 use super::lists::{self, List, Pane, Queue, Row};
 use super::state::{Snapshot, State, Update};
-use crate::output::{Cell, Style};
+use crate::prelude::*;
 
 pub(super) const JOB: &str = "019abc12-3456-7def-8a12-3456789abcde";
 

@@ -2,14 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use ratatui::layout::Constraint;
-use time::OffsetDateTime;
-use uniqueue::JobId;
 use uniqueue_admin::{FailingKind, GroupInfo, KeyHolder, Obstacle, QueueInfo, RunningJobInfo, WaitingInsert};
 
-use crate::output::{Cell, Style, format_duration, format_relative};
+use crate::output::List as Listing;
+use crate::prelude::*;
 
 /// The lists, in the order of their keys.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -97,24 +95,10 @@ impl Pane {
     }
 }
 
-/// A list in the making: what the keys act on in each row, and then its columns together with their cells.
-struct Listing<'t, T> {
-    items: Vec<&'t T>,
-    list: List,
-}
-
-impl<'t, T> Listing<'t, T> {
-    fn of(items: impl IntoIterator<Item = &'t T>, row: impl Fn(&T) -> Row) -> Self {
-        let items: Vec<_> = items.into_iter().collect();
-        let rows = items.iter().map(|item| row(item)).collect();
-        Self { items, list: List { columns: Vec::new(), rows } }
-    }
-
-    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(&'t T) -> C) -> Self {
-        self.list.columns.push(column);
-        self.list.rows.iter_mut().zip(&self.items).for_each(|(row, item)| row.cells.push(cell(item).into()));
-        self
-    }
+/// A list with what the keys act on in each row.
+fn list<T>(listing: Listing<'_, T, Column>, row: impl Fn(&T) -> Row) -> List {
+    let (columns, rows) = listing.parts();
+    List { columns, rows: rows.map(|(item, cells)| Row { cells, ..row(item) }).collect() }
 }
 
 /// The queues, those in trouble first. `groups` may have ended early.
@@ -129,27 +113,19 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
         trouble(&queue.status, queue.available.counted(), held(queue) > 0, queue.oldest_available_age)
     });
     let has_held = order.iter().any(|queue| held(queue) > 0);
-    let row = |queue: &QueueInfo| {
-        let is_stopped = matches!(queue.status.as_str(), "paused" | "held");
-        let queue = Queue { name: queue.settings.name.to_string(), is_stopped, depth: queue.available.counted() };
-        Row { queue: Some(queue), ..Row::default() }
-    };
     // With the groups that are held up, `discarded` still fits into 80 columns. Most queues have no groups, and the room is
     // scarce, so without any the column is left out.
-    let mut listing = Listing::of(order, row)
+    let listing = Listing::of(&order)
         .column(fill("queue", 2, if has_held { 11 } else { 16 }, 0), |queue| &queue.settings.name)
-        .column(fixed("", 9, 0), |queue| is(&queue.status, queue.settings.limit));
-    if has_held {
-        listing = listing.column(HELD_UP, |queue| {
+        .column(fixed("", 9, 0), |queue| is(&queue.status, queue.settings.limit))
+        .column_if(has_held, HELD_UP, |queue| {
             let held = match held(queue) {
                 0 => String::new(),
                 held if has_all_groups => held.to_string(),
                 held => format!("{held}+"),
             };
             Cell::new(held).style(Style::Warn)
-        });
-    }
-    listing
+        })
         .column(number("available", 9, 0), |queue| queue.available.to_string())
         .column(number("oldest", 9, 0), |queue| queue.oldest_available_age.map(format_duration).unwrap_or_default())
         .column(number("running", 8, 0), |queue| queue.running.to_string())
@@ -157,8 +133,12 @@ pub(super) fn queues(queues: &[QueueInfo], groups: &[GroupInfo], has_all_groups:
         .column(number("retryable", 9, 0), |queue| queue.retryable.to_string())
         .column(number("discarded", 9, 1), |queue| queue.discarded.to_string())
         .column(number("runners", 7, 2), |queue| queue.runners.to_string())
-        .column(fill("depth", 1, 8, 4), |_| "")
-        .list
+        .column(fill("depth", 1, 8, 4), |_| "");
+    list(listing, |queue| {
+        let is_stopped = matches!(queue.status.as_str(), "paused" | "held");
+        let queue = Queue { name: queue.settings.name.to_string(), is_stopped, depth: queue.available.counted() };
+        Row { queue: Some(queue), ..Row::default() }
+    })
 }
 
 /// The status of a queue that is paused, held or without a runner, else its limit.
@@ -189,7 +169,7 @@ pub(super) fn trouble(
 }
 
 pub(super) fn running(jobs: &[RunningJobInfo]) -> List {
-    Listing::of(jobs, |job| Row { job: Some(job.id), ..Row::default() })
+    let listing = Listing::of(jobs)
         .column(fixed("job", 36, 2), |job| job.id.to_string())
         .column(fill("kind", 2, 14, 0), |job| &job.kind)
         .column(fill("queue", 1, 10, 0), |job| &job.queue)
@@ -202,8 +182,8 @@ pub(super) fn running(jobs: &[RunningJobInfo]) -> List {
                 false => Cell::new(format!("dead: {runner}")).style(Style::Bad),
             }
         })
-        .column(fill("progress", 1, 10, 1), |job| job.progress.as_ref().map(progress).unwrap_or_default())
-        .list
+        .column(fill("progress", 1, 10, 1), |job| job.progress.as_ref().map(progress).unwrap_or_default());
+    list(listing, |job| Row { job: Some(job.id), ..Row::default() })
 }
 
 /// Writes a progress. `{"done": 3, "total": 4}` is the usual form.
@@ -216,30 +196,30 @@ fn progress(reported: &serde_json::Value) -> String {
 }
 
 pub(super) fn failing(kinds: &[FailingKind], now: OffsetDateTime) -> List {
-    Listing::of(kinds, |of| Row { kind: Some(of.kind.to_string()), job: of.last_job, ..Row::default() })
+    let listing = Listing::of(kinds)
         .column(fill("kind", 2, 14, 0), |of| &of.kind)
         .column(fill("queues", 1, 10, 1), |of| of.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         .column(number("retryable", 9, 0), |of| of.retryable.to_string())
         .column(number("discarded", 9, 0), |of| Cell::new(of.discarded.to_string()).style(Style::Bad))
         .column(number("last", 11, 0), |of| of.last_failed_at.map_or_else(String::new, |at| format_relative(at, now)))
-        .column(fill("error", 4, 20, 0), |of| of.last_error.as_deref().unwrap_or_default())
-        .list
+        .column(fill("error", 4, 20, 0), |of| of.last_error.as_deref().unwrap_or_default());
+    list(listing, |of| Row { kind: Some(of.kind.to_string()), job: of.last_job, ..Row::default() })
 }
 
 pub(super) fn keys(holders: &[KeyHolder]) -> List {
-    Listing::of(holders, |of| Row { job: Some(of.claim.holder), ..Row::default() })
+    let listing = Listing::of(holders)
         .column(fill("key", 2, 16, 0), |of| &of.claim.unique_key)
         .column(fill("kind", 1, 12, 0), |of| &of.kind)
         .column(fixed("holder is", 9, 0), |of| of.claim.holder_state.as_str())
         .column(number("age", 9, 0), |of| format_duration(of.claim.holder_age))
         .column(fixed("job", 36, 1), |of| of.claim.holder.to_string())
-        .column(fill("free", 2, 20, 0), |of| of.claim.frees())
-        .list
+        .column(fill("free", 2, 20, 0), |of| of.claim.frees());
+    list(listing, |of| Row { job: Some(of.claim.holder), ..Row::default() })
 }
 
 pub(super) fn waiting(inserts: &[WaitingInsert]) -> List {
     let known = |text: &Option<String>| text.clone().unwrap_or_default();
-    Listing::of(inserts, |_| Row::default())
+    let listing = Listing::of(inserts)
         .column(number("pid", 7, 0), |of| of.pid.to_string())
         .column(fixed("application", 12, 0), |of| known(&of.application))
         .column(number("waiting", 9, 0), |of| of.waiting_for.map(format_duration).unwrap_or_default())
@@ -253,14 +233,15 @@ pub(super) fn waiting(inserts: &[WaitingInsert]) -> List {
             Cell::new(blocker).style(Style::Bad)
         })
         .column(number("open", 8, 0), |of| of.blocker_open_for.map(format_duration).unwrap_or_default())
-        .column(fill("its last statement", 2, 20, 1), |of| known(&of.blocker_query))
-        .list
+        .column(fill("its last statement", 2, 20, 1), |of| known(&of.blocker_query));
+    list(listing, |_| Row::default())
 }
 
 /// The groups that are held up.
 pub(super) fn groups(groups: &[GroupInfo], now: OffsetDateTime) -> List {
     let age = |since| format_duration(Duration::try_from(now - since).unwrap_or_default());
-    Listing::of(groups.iter().filter(|of| of.held_by.is_some()), |of| Row { job: of.head, ..Row::default() })
+    let held: Vec<_> = groups.iter().filter(|of| of.held_by.is_some()).collect();
+    let listing = Listing::of(&held)
         .column(fill("group", 2, 14, 0), |of| &of.group)
         .column(fill("queue", 1, 10, 0), |of| &of.queue)
         .column(number("running", 7, 1), |of| {
@@ -271,8 +252,8 @@ pub(super) fn groups(groups: &[GroupInfo], now: OffsetDateTime) -> List {
         .column(fill("held up by", 2, 20, 0), |of| {
             Cell::new(of.held_by.as_ref().map(short).unwrap_or_default()).style(Style::Warn)
         })
-        .column(fixed("until", 10, 2), |of| of.held_until.map_or_else(String::new, |at| format_relative(at, now)))
-        .list
+        .column(fixed("until", 10, 2), |of| of.held_until.map_or_else(String::new, |at| format_relative(at, now)));
+    list(listing, |of| Row { job: of.head, ..Row::default() })
 }
 
 /// An obstacle in a few words: its code, and the job that it names.

@@ -2,21 +2,18 @@
 //!
 //! ```text
 //! terminal: keys (a thread) ────────────┐
-//! poll: snapshots, action: changes ─────┼──▶ the loop: state ──▶ draw ──▶ terminal
+//! poll: snapshots and changes ──────────┼──▶ the loop: state ──▶ draw ──▶ terminal
 //! a tick that redraws the age ──────────┘
 //! ```
 //!
 //! The loop waits for nothing else, so keys work at once even if the database is slow, and the screen shows how old its
 //! numbers are. The terminal is restored at every end: q, a signal, an error, a panic.
 
-mod action;
 mod draw;
 #[cfg(test)]
 mod incident;
 mod keys;
 mod lists;
-mod overlay;
-mod palette;
 mod poll;
 mod state;
 #[cfg(test)]
@@ -33,15 +30,14 @@ use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::draw::draw;
+use self::draw::{Palette, draw};
 use self::keys::Effect;
-use self::palette::Palette;
 use self::state::{Retry, State, Update};
 use self::terminal::{Screen, TerminalEvent, read_events};
+use crate::arguments::DurationArgument;
 use crate::database::{Database, DatabaseArguments};
 use crate::exit::{Failure, Verdict};
 use crate::output;
-use crate::time_argument::DurationArgument;
 
 /// The shortest interval between two snapshots.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
@@ -87,7 +83,7 @@ pub(crate) async fn run(arguments: TopArguments) -> Result<Verdict, Failure> {
                     Effect::Redraw => {}
                     Effect::Quit => break,
                     Effect::Run(action) => {
-                        tasks.spawn(action::run(client.clone(), action, updates.clone()));
+                        tasks.spawn(poll::act(client.clone(), action, updates.clone()));
                     }
                 },
                 Some(TerminalEvent::Resize) => {}

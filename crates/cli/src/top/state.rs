@@ -1,12 +1,10 @@
 //! The state of the screen. It knows no terminal and no database.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
-
-use uniqueue::JobId;
+use std::time::Instant;
 
 use super::lists::{List, Pane, Queue, Row, sparkline};
-use crate::output::Cell;
+use crate::prelude::*;
 
 /// How many snapshots a sparkline covers.
 pub(super) const HISTORY: usize = 120;

@@ -1,14 +1,13 @@
 //! The terminal: it is taken over when the screen opens, and restored when the screen is dropped and on a panic.
 
 use std::io::{self, IsTerminal};
-use std::time::Duration;
 
 use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::exit::Failure;
+use crate::prelude::*;
 
 /// How often the thread that reads keys checks whether the screen has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);

@@ -7,11 +7,10 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::draw::draw;
+use super::draw::{Palette, draw};
 use super::incident::{JOB, incident, list, queue, state_with_history};
 use super::keys::Effect;
 use super::lists::{self, HELD_UP, Pane};
-use super::palette::Palette;
 use super::state::{Action, HISTORY, NOTICE, Overlay, Retry, Snapshot, State, Update};
 use super::svg::svg;
 use crate::output::{Cell, Style};

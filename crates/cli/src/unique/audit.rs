@@ -1,13 +1,8 @@
 //! `uniqueue unique audit`.
 
-use clap::Args;
-use serde::Serialize;
-use uniqueue::Client;
-use uniqueue_admin::{Admin, AuditedKind, Given, SuppressedDuplicate};
+use uniqueue_admin::{AuditedKind, SuppressedDuplicate};
 
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Body, Cell, Column, Form, List, Style, Table};
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Count the suppressed duplicates of a kind, and list the counts.
 ///

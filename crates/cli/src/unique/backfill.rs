@@ -1,12 +1,8 @@
 //! `uniqueue unique backfill`, and how it and `uniqueue queue backfill` run and report.
 
-use clap::{Args, ValueEnum};
-use uniqueue::Client;
-use uniqueue_admin::{Backfill, BackfillReport, Given, OnCollision};
+use uniqueue_admin::{Backfill, BackfillReport, OnCollision};
 
-use crate::exit::{Failure, Verdict};
-use crate::json_argument::PolicyArgument;
-use crate::output::{self, Answer, Bar, Cell, Column, Form, List, Record, Style};
+use crate::prelude::*;
 
 /// Give queued jobs the keys of a new or changed policy.
 ///

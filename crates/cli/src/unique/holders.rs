@@ -1,12 +1,8 @@
 //! `uniqueue unique holders`.
 
-use clap::Args;
-use serde::Serialize;
-use uniqueue::Client;
-use uniqueue_admin::{Admin, Given, KeyHolder};
+use uniqueue_admin::KeyHolder;
 
-use crate::exit::Failure;
-use crate::output::{self, Answer, Column, Form, List, Page, Table};
+use crate::prelude::*;
 
 /// List the claimed keys and their holders.
 ///

@@ -6,9 +6,6 @@ mod explain;
 mod holders;
 mod release;
 mod show;
-mod trial;
-
-use clap::{Args, Subcommand};
 
 use self::audit::AuditArguments;
 use self::backfill::BackfillArguments;
@@ -16,9 +13,7 @@ use self::explain::ExplainArguments;
 use self::holders::HoldersArguments;
 use self::release::ReleaseArguments;
 use self::show::ShowArguments;
-use crate::database::{DatabaseArguments, ask, ask_each};
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::{may_have_changed, nothing_changed, or_interrupted, or_unanswered};
+use crate::prelude::*;
 
 /// Show unique keys and their holders, release a key, count duplicates, give keys to queued jobs.
 ///

@@ -1,13 +1,6 @@
 //! `uniqueue unique release`.
 
-use clap::Args;
-use serde::Serialize;
-use uniqueue::{Client, JobId, JobState};
-
-use crate::exit::{Failure, Verdict};
-use crate::json_argument::unique_key;
-use crate::output::{self, Answer, Form};
-use crate::own_name::own_name;
+use crate::prelude::*;
 
 /// Release a key from the job that claims it, for good.
 ///

@@ -1,17 +1,11 @@
 //! `uniqueue unique show`.
 
-use clap::Args;
-use serde::Serialize;
-use serde_json::json;
-use time::OffsetDateTime;
-use uniqueue::{Client, Duplicate, JobId, JobRow, JobState, NewJob, UniqueKey};
-use uniqueue_admin::{Admin, SuppressedDuplicate, WaitingInsert};
+use uniqueue::{Duplicate, UniqueKey};
+use uniqueue_admin::{SuppressedDuplicate, WaitingInsert};
 
 use super::audit::counters;
-use super::trial::{Blocker, would_wait};
-use crate::exit::{Failure, Verdict};
-use crate::json_argument::unique_key;
-use crate::output::{self, Answer, Cell, Column, Form, List, Record, Style, Table};
+use super::explain::{Blocker, would_wait};
+use crate::prelude::*;
 
 /// Show everything about one key: its holder, when it is free, its jobs, and the inserts that wait for it.
 ///

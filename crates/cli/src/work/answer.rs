@@ -1,11 +1,9 @@
 //! The answer of a program to its job, as an outcome.
 
-use std::time::Duration;
-
-use serde_json::{Map, Value};
+use serde_json::Map;
 use uniqueue::{BoxError, JobError, Outcome};
 
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// The members of an object that says how the attempt ended. An object with any other member is an output.
 const MEMBERS: [&str; 12] = [

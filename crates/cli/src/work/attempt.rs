@@ -1,14 +1,13 @@
 //! One attempt: a job is given to the program, its answer is the outcome, and a line reports it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use serde::Serialize;
-use uniqueue::{AnyJob, BoxError, JobError, JobParent, JobRow, Outcome};
+use uniqueue::{AnyJob, BoxError, JobError, JobParent, Outcome};
 
 use super::line_pool::LinePool;
 use super::process::Program;
 use super::program;
-use crate::output::{self, format_duration, printable};
+use crate::prelude::*;
 
 /// The members of a job that the program reads.
 #[derive(Serialize)]

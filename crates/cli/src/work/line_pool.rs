@@ -4,10 +4,8 @@
 //! writes while it is idle, since nothing tells what it is doing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::io::ioctl_fionread;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::task::JoinSet;
@@ -16,6 +14,7 @@ use uniqueue::{AnyJob, BoxError, Outcome};
 use super::answer;
 use super::process::{Process, Program};
 use super::program::LONGEST;
+use crate::prelude::*;
 
 /// The processes that have no job.
 #[derive(Default)]

@@ -21,19 +21,14 @@ use std::num::NonZeroUsize;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use clap::Args;
 use uniqueue::{Kind, QueueName, Runner, WorkerOptions, shutdown_signal};
-use uniqueue_admin::{Admin, Given, KindRow};
+use uniqueue_admin::KindRow;
 
 use self::attempt::Attempts;
 use self::line_pool::LinePool;
 use self::process::Program;
-use crate::database::{Database, DatabaseArguments};
-use crate::exit::{Failure, Verdict};
-use crate::output;
-use crate::time_argument::DurationArgument;
+use crate::prelude::*;
 
 /// Work jobs with a program in any language.
 ///

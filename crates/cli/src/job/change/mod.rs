@@ -10,19 +10,12 @@ mod report;
 
 use std::collections::{BTreeMap, HashMap};
 
-use clap::Args;
-use uniqueue::{Client, JobCount, JobFilter, JobId, JobState};
-use uniqueue_admin::{Admin, Given, JobVerb};
+use uniqueue_admin::JobVerb;
 
 use self::report::{Preview, Progress, SAMPLE, Unchanged, answer, describe_count, job_count, unchanged_lines};
 use super::filter::FilterArguments;
 use super::list;
-use crate::database::{DatabaseArguments, ask};
-use crate::exit::{Failure, Verdict};
-use crate::interrupt::or_interrupted;
-use crate::output::{self, Answer, Bar, Form};
-use crate::own_name::own_name;
-use crate::time_argument::TimeArgument;
+use crate::prelude::*;
 
 /// The number of jobs up to which a filter's jobs are counted before they are changed.
 const COUNT_LIMIT: u32 = 1_000_000;

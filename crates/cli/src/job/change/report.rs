@@ -2,12 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
-use uniqueue::{Change, JobCount, JobId, JobRow, RefusedRetry};
+use uniqueue::{Change, RefusedRetry};
 use uniqueue_admin::{JobVerb, VerbWords};
 
-use crate::exit::{Failure, Verdict};
-use crate::output::{self, Answer, Bar, Form};
+use crate::prelude::*;
 
 /// How many jobs a preview or an outcome shows.
 pub(super) const SAMPLE: u32 = 5;
