@@ -196,7 +196,7 @@ async fn change_and_log<T>(
 ) -> Result<T> {
     let answer = ask(client, connection, actor).await?;
     if let Some(entry) = entry {
-        store::log_change(connection, client.statements(), &entry, None).await?;
+        client.store(connection).log_change(&entry, None).await?;
     }
     Ok(answer)
 }

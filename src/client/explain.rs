@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::insert::prepare_one;
 use super::{Call, Client};
 use crate::error::Result;
-use crate::store::{self, Explained};
+use crate::store::Explained;
 use crate::unique::{Duplicate, InsertOutcome, StateSet};
 use crate::words::ident::JobId;
 use crate::words::job::NewJob;
@@ -73,7 +73,7 @@ impl Client {
 async fn explain(client: &Client, connection: &mut PgConnection, job: NewJob) -> Result<Explanation> {
     let (row, canonical) = prepare_one(client, connection, job).await?;
     let Explained { outcome, replaced, holder, new_args, new_scheduled_at } =
-        store::explain_unique(connection, client.statements(), &row).await?;
+        client.store(connection).explain_unique(&row).await?;
     let would_claim_in = row.claim.as_ref().map(|claim| claim.terms.states).unwrap_or_default();
     let unique_key = row.claim.map(|claim| claim.key);
     Ok(Explanation { canonical, unique_key, would_claim_in, outcome, replaced, holder, new_args, new_scheduled_at })

@@ -2,7 +2,6 @@
 use std::collections::HashMap;
 
 use super::{Call, Client};
-use crate::store;
 use crate::words::after::JobParent;
 use crate::words::count::JobCount;
 use crate::words::filter::JobFilter;
@@ -41,7 +40,7 @@ impl Client {
         Call::new(self, move |client, connection| {
             Box::pin(async move {
                 filter.check()?;
-                store::list(connection, client.statements(), &filter, filter.0.limit.unwrap_or(PAGE)).await
+                client.store(connection).list(&filter, filter.0.limit.unwrap_or(PAGE)).await
             })
         })
     }
@@ -55,7 +54,7 @@ impl Client {
         Call::new(self, move |client, connection| {
             Box::pin(async move {
                 filter.check()?;
-                let found = store::count(connection, client.statements(), &filter, i64::from(up_to) + 1).await?;
+                let found = client.store(connection).count(&filter, i64::from(up_to) + 1).await?;
                 Ok(JobCount::up_to(u64::from(up_to), found))
             })
         })
@@ -73,7 +72,7 @@ impl Client {
         let id = id.into();
         Call::new(self, move |client, connection| {
             Box::pin(async move {
-                let mut parents = store::parents_of(connection, client.statements(), &[id]).await?;
+                let mut parents = client.store(connection).parents_of(&[id]).await?;
                 Ok(parents.remove(&id).unwrap_or_default())
             })
         })
@@ -87,7 +86,7 @@ impl Client {
     pub fn parents_of(&self, ids: impl IntoIterator<Item = JobId>) -> Call<'_, HashMap<JobId, Vec<JobParent>>> {
         let ids: Vec<_> = ids.into_iter().collect();
         Call::new(self, move |client, connection| {
-            Box::pin(async move { store::parents_of(connection, client.statements(), &ids).await })
+            Box::pin(async move { client.store(connection).parents_of(&ids).await })
         })
     }
 }

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::{Call, Client};
 #[cfg(doc)]
 use crate::error::Error;
-use crate::store;
 use crate::unique::UniquePolicy;
 use crate::words::group::GroupBy;
 use crate::words::job::{Job, NewJob};
@@ -36,7 +35,7 @@ impl Client {
         let job = job.into();
         Call::new(self, move |client, connection| {
             Box::pin(async move {
-                match store::registered_kind(connection, client.statements(), job.kind()).await? {
+                match client.store(connection).registered_kind(job.kind()).await? {
                     Some(kind) => job.or_registered(&kind),
                     None => Ok(job),
                 }
@@ -76,7 +75,7 @@ impl Client {
         let subject = json!({ "kind": J::KIND });
         Call::change(self, "register_kind", subject, move |client, connection| {
             Box::pin(async move {
-                let kinds = store::register_kinds(connection, client.statements(), &[definition?], None).await?;
+                let kinds = client.store(connection).register_kinds(&[definition?], None).await?;
                 Ok(!kinds.is_empty())
             })
         })
@@ -86,7 +85,7 @@ impl Client {
     pub(crate) fn registered_kind(&self, name: &str) -> Call<'_, Option<Value>> {
         let name = name.to_owned();
         Call::new(self, move |client, connection| {
-            Box::pin(async move { store::registered_kind(connection, client.statements(), &name).await })
+            Box::pin(async move { client.store(connection).registered_kind(&name).await })
         })
     }
 
@@ -98,9 +97,7 @@ impl Client {
     ) -> Call<'_, Vec<(String, String)>> {
         let runner = runner.to_owned();
         Call::change(self, "register_kind", Value::Null, move |client, connection| {
-            Box::pin(async move {
-                store::register_kinds(connection, client.statements(), &definitions, Some(&runner)).await
-            })
+            Box::pin(async move { client.store(connection).register_kinds(&definitions, Some(&runner)).await })
         })
     }
 }

@@ -78,7 +78,7 @@ impl<'a> IntoFuture for Migration<'a> {
             let mut tries = 0;
             loop {
                 tries += 1;
-                let beginning = store::begin_migration(&mut connection, client.statements(), lock_timeout);
+                let beginning = client.store(&mut connection).begin_migration(lock_timeout);
                 let Some(begun) = time_limit::within(limit, beginning).await? else { return Ok(Vec::new()) };
                 // Without a limit: to build an index on a large table takes its time.
                 if let Some(applied) = begun.apply(tries == MAX_TRIES).await? {
@@ -118,7 +118,7 @@ impl Client {
     fn migration_sql(&self, lock_timeout: Duration) -> AnswerFuture<'_, String> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            let asking = store::migration_sql(&mut connection, self.statements(), lock_timeout);
+            let asking = self.store(&mut connection).migration_sql(lock_timeout);
             let script = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
             Ok(connection.settle(script)?.unwrap_or_default())
         })
@@ -127,7 +127,7 @@ impl Client {
     fn waiting_migrations(&self) -> AnswerFuture<'_, Vec<String>> {
         Box::pin(async {
             let mut connection = self.connection().await?;
-            let asking = store::waiting_migrations(&mut connection, self.statements());
+            let asking = self.store(&mut connection).waiting_migrations();
             let waiting = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
             connection.settle(waiting)
         })

@@ -45,7 +45,7 @@ use self::history::HistoryCounter;
 use self::insert::{AnyInsertMiddleware, Coalescer, InsertLayers};
 use self::wait::Waiters;
 use crate::error::{AnswerFuture, Result};
-use crate::store::{self, Pooling, Statements};
+use crate::store::{self, Pooling, Statements, Store};
 use crate::words::ident::{JobId, SchemaName};
 use crate::words::job::{JobRow, NewJob};
 use crate::words::opts::InsertOptions;
@@ -162,7 +162,7 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn job(&self, id: impl Into<JobId>) -> Call<'_, Option<JobRow>> {
         let id = id.into();
-        Call::new(self, move |client, connection| Box::pin(store::job_by_id(connection, client.statements(), id)))
+        Call::new(self, move |client, connection| Box::pin(client.store(connection).job_by_id(id)))
     }
 
     /// The database's time: the clock that decides everything here. Ages are told against it, and not
@@ -172,7 +172,7 @@ impl Client {
     ///
     /// [`Error::Database`](crate::Error::Database).
     pub fn database_time(&self) -> Call<'_, OffsetDateTime> {
-        Call::new(self, |client, connection| Box::pin(store::database_time(connection, client.statements())))
+        Call::new(self, |client, connection| Box::pin(client.store(connection).database_time()))
     }
 
     /// The job that claims a unique key now, if one does.
@@ -182,9 +182,7 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database).
     pub fn holder(&self, unique_key: &str) -> Call<'_, Option<JobRow>> {
         let key = unique_key.to_owned();
-        Call::new(self, move |client, connection| {
-            Box::pin(async move { store::holder(connection, client.statements(), &key).await })
-        })
+        Call::new(self, move |client, connection| Box::pin(async move { client.store(connection).holder(&key).await }))
     }
 
     /// The connection pool.
@@ -226,6 +224,11 @@ impl Client {
 
     pub(crate) fn statements(&self) -> &Statements {
         &self.inner.statements
+    }
+
+    /// The statements of its schema, to be sent over this connection.
+    pub(crate) fn store<'c>(&'c self, connection: &'c mut PgConnection) -> Store<'c> {
+        self.statements().over(connection)
     }
 
     fn coalescer(&self) -> &Coalescer {

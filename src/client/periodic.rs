@@ -7,7 +7,7 @@ use super::insert::{needs_clock, prepare_one};
 use super::{Call, Client};
 use crate::error::{Error, Result};
 use crate::schedule::Schedule;
-use crate::store::{self, Definition, OfKind};
+use crate::store::{Definition, OfKind};
 use crate::unique::UniquePolicy;
 use crate::words::ident::PeriodicName;
 use crate::words::opts::{Expiry, Start};
@@ -90,6 +90,6 @@ async fn define(
         None => None,
     };
     let definition = Definition { name, schedule, time_zone, catch_up, is_in_code, unique_policy, row, of_kind };
-    store::define_periodic(connection, client.statements(), &definition).await?;
+    client.store(connection).define_periodic(&definition).await?;
     Ok(definition.digest())
 }

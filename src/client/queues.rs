@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Call, Client};
-use crate::store::{self, QueueCall};
+use crate::store::QueueCall;
 use crate::words::ident::QueueName;
 use crate::words::queue::{QueueChanges, QueueSettings};
 
@@ -83,7 +83,7 @@ impl<'a> Queue<'a> {
         Call::change(self.client, QueueCall::HOLD_GROUP.verb, document.clone(), move |client, connection| {
             Box::pin(async move {
                 name?;
-                store::change_queue(connection, client.statements(), QueueCall::HOLD_GROUP, &document).await.map(drop)
+                client.store(connection).change_queue(QueueCall::HOLD_GROUP, &document).await.map(drop)
             })
         })
     }
@@ -95,7 +95,7 @@ impl<'a> Queue<'a> {
         Call::change(self.client, QueueCall::RESUME_GROUP.verb, document.clone(), move |client, connection| {
             Box::pin(async move {
                 name?;
-                store::change_queue(connection, client.statements(), QueueCall::RESUME_GROUP, &document).await
+                client.store(connection).change_queue(QueueCall::RESUME_GROUP, &document).await
             })
         })
     }
@@ -104,7 +104,7 @@ impl<'a> Queue<'a> {
     pub fn settings(self) -> Call<'a, QueueSettings> {
         let name = QueueName::new(self.name);
         Call::new(self.client, move |client, connection| {
-            Box::pin(async move { store::queue_settings(connection, client.statements(), &name?).await })
+            Box::pin(async move { client.store(connection).queue_settings(&name?).await })
         })
     }
 
@@ -114,7 +114,7 @@ impl<'a> Queue<'a> {
     pub fn remove(self) -> Call<'a, bool> {
         let name = QueueName::new(self.name);
         Call::change(self.client, "remove_queue", json!({ "queue": self.name }), move |client, connection| {
-            Box::pin(async move { store::remove_queue(connection, client.statements(), &name?).await })
+            Box::pin(async move { client.store(connection).remove_queue(&name?).await })
         })
     }
 
@@ -124,8 +124,8 @@ impl<'a> Queue<'a> {
             Box::pin(async move {
                 let name = name?;
                 arguments["actor"] = json!(actor);
-                store::change_queue(connection, client.statements(), call, &arguments).await?;
-                store::queue_settings(connection, client.statements(), &name).await
+                client.store(connection).change_queue(call, &arguments).await?;
+                client.store(connection).queue_settings(&name).await
             })
         })
     }

@@ -14,7 +14,7 @@ use super::lease::Holder;
 use super::service::Service;
 use crate::client::Client;
 use crate::error::Result;
-use crate::store::{self, ChangedJob, ServiceRun};
+use crate::store::{ChangedJob, ServiceRun};
 use crate::words::event::{Event, Happened};
 use crate::words::retention::Retention;
 use crate::words::state::JobState;
@@ -121,7 +121,7 @@ impl Service for DatabaseService {
 
 async fn run(service: &str, settings: &Value, state: &Value, holder: &Holder) -> Result<ServiceRun> {
     let mut session = holder.connection.session().await?;
-    let run = store::run_service(session.connection(), &holder.statements, service, settings, state).await?;
+    let run = holder.client.store(session.connection()).run_service(service, settings, state).await?;
     session.end().await?;
     Ok(run)
 }

@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::connection::SharedConnection;
 use crate::client::Client;
 use crate::error::Result;
-use crate::store::{self, Statements};
 
 /// A runner that offers to do the services, and its means.
 #[derive(Clone, Debug)]
@@ -21,7 +20,6 @@ pub(crate) struct Holder {
     pub(crate) runner: String,
     pub(crate) client: Client,
     pub(crate) connection: SharedConnection,
-    pub(crate) statements: Statements,
 }
 
 /// The lease of one service, held or not.
@@ -50,12 +48,12 @@ impl ServiceLease {
     /// Takes the lease, or extends it. `Some`: another holder has it, for about this long.
     pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
         let asked_at = Instant::now();
-        let Holder { id, runner, connection, statements, client: _ } = &self.holder;
+        let Holder { id, runner, connection, client } = &self.holder;
         let (service, may_be_held) = (self.service, &mut self.may_be_held);
         let taking = async {
             let mut session = connection.session().await?;
             *may_be_held = true;
-            let taken = store::take_service(session.connection(), statements, service, *id, runner, term).await?;
+            let taken = client.store(session.connection()).take_service(service, *id, runner, term).await?;
             session.end().await?;
             Ok(taken)
         };
@@ -71,8 +69,8 @@ impl ServiceLease {
             return Ok(());
         }
         let mut session = self.holder.connection.session().await?;
-        let Holder { id, statements, .. } = &self.holder;
-        store::release_service(session.connection(), statements, self.service, *id).await?;
+        let Holder { id, client, .. } = &self.holder;
+        client.store(session.connection()).release_service(self.service, *id).await?;
         session.end().await
     }
 }

@@ -13,7 +13,7 @@ use super::lease::Holder;
 use super::service::Service;
 use crate::error::{Error, Result};
 use crate::schedule::{DueSlots, Schedule};
-use crate::store::{self, DuePeriodic, SlotRun};
+use crate::store::{DuePeriodic, SlotRun};
 use crate::words::event::{Event, Happened};
 use crate::words::state::JobState;
 
@@ -42,7 +42,7 @@ impl Service for PeriodicInserter {
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
         let mut session = holder.connection.session().await?;
-        let (due, next_in, has_any) = store::due_periodic(session.connection(), &holder.statements, BATCH).await?;
+        let (due, next_in, has_any) = holder.client.store(session.connection()).due_periodic(BATCH).await?;
         session.end().await?;
         let longest = if has_any { LONGEST_REST } else { LONGEST_REST_WITHOUT_ANY };
         let mut rest = next_in.map_or(longest, |next_in| next_in.min(longest));
@@ -91,7 +91,7 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
         tracing::warn!(periodic = name, "missed slots of a periodic job are skipped");
     }
     let mut session = holder.connection.session().await?;
-    let ran = store::run_periodic(session.connection(), &holder.statements, periodic, &slots, moves_to).await?;
+    let ran = holder.client.store(session.connection()).run_periodic(periodic, &slots, moves_to).await?;
     session.end().await?;
     for SlotRun { slot, outcome, job, kind, queue } in ran {
         tracing::debug!(periodic = name, %slot, outcome, "slot of a periodic job run");
@@ -134,7 +134,7 @@ fn is_refusal(error: &Error) -> bool {
 async fn flag(holder: &Holder, periodic: &DuePeriodic, error: &Error) -> Result<()> {
     let problem = error.to_string();
     let mut session = holder.connection.session().await?;
-    let is_new = store::flag_periodic(session.connection(), &holder.statements, &periodic.name, &problem).await?;
+    let is_new = holder.client.store(session.connection()).flag_periodic(&periodic.name, &problem).await?;
     session.end().await?;
     if is_new {
         tracing::error!(periodic = periodic.name, problem, "a periodic job cannot be run");

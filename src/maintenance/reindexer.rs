@@ -46,33 +46,33 @@ impl Reindexer {
     /// Whether failed rebuilds left invalid indexes behind, and whether a run is due with tables to examine.
     async fn check(&self, holder: &Holder) -> Result<(bool, bool)> {
         let mut session = holder.connection.session().await?;
-        let (connection, statements) = (session.connection(), &holder.statements);
-        let has_invalid = store::failed_indexes(connection, statements).await?.iter().any(|(_, is_owner)| *is_owner);
+        let has_invalid =
+            holder.client.store(session.connection()).failed_indexes().await?.iter().any(|(_, is_owner)| *is_owner);
         // A run that invalid indexes prevent is still due when they are gone.
         let has_work = !has_invalid
-            && store::begin_run(connection, statements, self.name(), self.interval).await?
-            && !store::large_tables(connection, statements, PAGES).await?.is_empty();
+            && holder.client.store(session.connection()).begin_run(self.name(), self.interval).await?
+            && !holder.client.store(session.connection()).large_tables(PAGES).await?.is_empty();
         session.end().await?;
         Ok((has_invalid, has_work))
     }
 
     /// Rebuilds the bloated indexes.
     async fn rebuild(&mut self, connection: &mut PgConnection, holder: &Holder) -> Result<()> {
-        let statements = &holder.statements;
-        for (table, is_owner) in store::large_tables(connection, statements, PAGES).await? {
+        let client = &holder.client;
+        for (table, is_owner) in client.store(connection).large_tables(PAGES).await? {
             if is_owner {
-                store::analyze(connection, statements, &table).await?;
+                client.store(connection).analyze(&table).await?;
             } else if !std::mem::replace(&mut self.has_logged, true) {
                 tracing::info!(table, "not searched for bloated indexes: the runner's role does not own the table");
             }
         }
-        let bloated = store::bloated_indexes(connection, statements, PAGES, FACTOR).await?;
+        let bloated = client.store(connection).bloated_indexes(PAGES, FACTOR).await?;
         for BloatedIndex { name, pages, needed, is_owner } in bloated {
             if !is_owner {
                 continue;
             }
             tracing::info!(index = name, pages, needed, "rebuilding a bloated index");
-            if let Err(error) = store::rebuild_index(connection, statements, &name).await {
+            if let Err(error) = client.store(connection).rebuild_index(&name).await {
                 tracing::warn!(index = name, %error, "index not rebuilt: no other is rebuilt in this run");
                 return drop_invalid(connection, holder).await;
             }
@@ -83,11 +83,11 @@ impl Reindexer {
 
 /// Drops the invalid indexes that failed rebuilds left behind. An index that is being built is locked, and stays.
 async fn drop_invalid(connection: &mut PgConnection, holder: &Holder) -> Result<()> {
-    for (name, is_owner) in store::failed_indexes(connection, &holder.statements).await? {
+    for (name, is_owner) in holder.client.store(connection).failed_indexes().await? {
         if !is_owner {
             continue;
         }
-        match store::drop_index(connection, &holder.statements, &name).await {
+        match holder.client.store(connection).drop_index(&name).await {
             Ok(()) => tracing::info!(index = name, "dropped the invalid index of a failed rebuild"),
             Err(error) => {
                 tracing::warn!(index = name, %error, "the invalid index of a failed rebuild cannot be dropped yet")

@@ -294,11 +294,11 @@ impl Places {
 /// Names the schema of a client. `adopts`: also if it is a copy.
 async fn name(client: Client, wanted: PlaceIdentity, adopts: bool) -> Result<()> {
     client.check_schema().await?;
-    let (mut connection, statements) = (client.connection().await?, client.statements());
-    let named = store::name_place(&mut connection, statements, &wanted, adopts).await;
+    let mut connection = client.connection().await?;
+    let named = client.store(&mut connection).name_place(&wanted, adopts).await;
     // The database refuses another name or list with a text of its own.
     if named.is_err()
-        && let Ok(found) = store::place_identity(&mut connection, &statements.place_identity()).await
+        && let Ok(found) = store::place_identity(&mut connection, &client.statements().place_identity()).await
     {
         wanted.check(found)?;
     }

@@ -10,7 +10,6 @@ use super::assignment::assigned;
 use super::{PlaceAddress, Places};
 use crate::client::connections::time_limit;
 use crate::client::{Call, Client};
-use crate::store;
 
 /// How often a process looks which other processes live.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
@@ -65,5 +64,5 @@ impl Processes {
 }
 
 fn live_runners(client: &Client) -> Call<'_, Vec<String>> {
-    Call::new(client, |client, connection| Box::pin(store::live_runners(connection, client.statements())))
+    Call::new(client, |client, connection| Box::pin(client.store(connection).live_runners()))
 }

@@ -15,7 +15,7 @@ use super::shared::Shared;
 use super::working::executor;
 use crate::client::Events;
 use crate::error::{Error, Result};
-use crate::store::{self, Demand, GroupVisit, QueueDemand, SuspectLimit};
+use crate::store::{Demand, GroupVisit, QueueDemand, SuspectLimit};
 use crate::words::event::Happened;
 use crate::words::job::JobRow;
 
@@ -75,7 +75,7 @@ impl Drainer {
             record_alone(Arc::clone(shared), ended).await;
             let happened = ending(&mut events, &job).await;
             let mut connection = shared.client.connection().await?;
-            let after = store::job_by_id(&mut connection, shared.client.statements(), job.id).await?;
+            let after = shared.client.store(&mut connection).job_by_id(job.id).await?;
             attempted.push((place, Attempted { job, happened, after }));
         }
         attempted.sort_by_key(|(place, _)| *place);
@@ -85,26 +85,25 @@ impl Drainer {
     /// Releases or cancels the children of parents that have ended. Returns whether there were any.
     pub(crate) async fn release_children(&self) -> Result<bool> {
         let mut connection = self.shared.client.connection().await?;
-        store::release_children(&mut connection, self.shared.client.statements()).await
+        self.shared.client.store(&mut connection).release_children().await
     }
 
     /// Deletes the runner's row.
     pub(crate) async fn end(self) -> Result<()> {
         let Self { shared, .. } = self;
         let mut connection = shared.client.connection().await?;
-        shared.leases.current().give_up(&mut connection, shared.client.statements()).await
+        shared.leases.current().give_up(shared.client.store(&mut connection)).await
     }
 
     /// Takes one job of these kinds: the first over all queues, but for those from which nothing may be fetched.
     async fn fetch(&self, kinds: Option<&[String]>) -> Result<Option<JobRow>> {
         let shared = &self.shared;
         let mut connection = shared.client.connection().await?;
-        let statements = shared.client.statements();
         let mut queues: Vec<_> = shared.queues.iter().map(|queue| &queue.name).collect();
         let mut refused = None;
         loop {
             let names: Vec<_> = queues.iter().map(|name| name.as_str()).collect();
-            let Some((id, queue, crashes)) = store::next_job(&mut connection, statements, &names, kinds).await? else {
+            let Some((id, queue, crashes)) = shared.client.store(&mut connection).next_job(&names, kinds).await? else {
                 return Ok(None);
             };
             if refused == Some(id) {
@@ -123,7 +122,7 @@ impl Drainer {
             let lease = shared.leases.current();
             let suspects = if crashes > 1 { SuspectLimit::OneAlone } else { SuspectLimit::AtMost(crashes.into()) };
             let demand = Demand { slots: &slots, suspects, kinds, cursor: &[] };
-            let mut fetched = store::fetch(&mut connection, statements, lease.id, demand).await?;
+            let mut fetched = shared.client.store(&mut connection).fetch(lease.id, demand).await?;
             if let Some(unreadable) = fetched.unreadable.pop() {
                 let problem = format!("job {}: {}", unreadable.id, unreadable.problem);
                 return Err(Error::InvalidJson { what: "row", kind: queue, problem });

@@ -153,13 +153,8 @@ impl Maintainer {
         let Self { client, name, rescue_interval, has_session, settings } = self;
         client.check_schema().await?;
         let own = client.own_connections();
-        let holder = Holder {
-            id: Uuid::now_v7(),
-            runner: name,
-            statements: client.statements().clone(),
-            client,
-            connection: SharedConnection::new(own, has_session),
-        };
+        let holder =
+            Holder { id: Uuid::now_v7(), runner: name, client, connection: SharedConnection::new(own, has_session) };
         let (background, stop) = (TaskTracker::new(), CancellationToken::new());
         // The rescuer rests for half of a lease.
         settings.start(&holder, rescue_interval * 2, None, &background, &stop);

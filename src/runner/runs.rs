@@ -19,13 +19,12 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sqlx::PgConnection;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::recording::result::Ended;
 use crate::error::Result;
-use crate::store::{self, Statements};
+use crate::store::Store;
 use crate::words::ident::{JobId, QueueName};
 use crate::worker::{Stop, StopReason};
 
@@ -137,12 +136,7 @@ impl Runs {
     }
 
     /// Asks which runs under a lease are still its own, and stops the others.
-    pub(super) async fn stop_taken_away(
-        &self,
-        connection: &mut PgConnection,
-        statements: &Statements,
-        lease: Uuid,
-    ) -> Result<()> {
+    pub(super) async fn stop_taken_away(&self, store: Store<'_>, lease: Uuid) -> Result<()> {
         let mut held: Vec<_> = {
             let in_hand = self.in_hand();
             let of_lease = in_hand.iter().filter(|(_, run)| run.worker == lease);
@@ -153,7 +147,7 @@ impl Runs {
         }
         held.sort_unstable_by_key(|(id, ..)| *id);
         let runs: Vec<_> = held.iter().map(|(id, number, _)| (*id, *number)).collect();
-        let answers = store::still_held(connection, statements, lease, &runs).await?;
+        let answers = store.still_held(lease, &runs).await?;
         for (id, _, stop) in held {
             let is_held = answers.get(&id).copied().unwrap_or_else(|| stop.may_have_deleted());
             if !is_held {

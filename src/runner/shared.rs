@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sqlx::PgConnection;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -19,7 +18,7 @@ use super::setup::connections::Connections;
 use super::telemetry::Telemetry;
 use crate::client::Client;
 use crate::error::Result;
-use crate::store::{RunResult, Statements, Verdict};
+use crate::store::{RunResult, Store, Verdict};
 use crate::words::ident::QueueName;
 use crate::words::retry::RetryPolicy;
 use crate::worker::panics::catch;
@@ -123,12 +122,8 @@ impl Shared {
     }
 
     /// Sends one statement over one of the runner's connections, and waits for its answer.
-    pub(super) async fn ask<T>(
-        &self,
-        statement: impl AsyncFnOnce(&mut PgConnection, &Statements) -> Result<T>,
-    ) -> Result<T> {
-        let statements = self.client.statements();
-        self.connections.ask(async |connection| statement(connection, statements).await).await
+    pub(super) async fn ask<T>(&self, statement: impl AsyncFnOnce(Store<'_>) -> Result<T>) -> Result<T> {
+        self.connections.ask(async |connection| statement(self.client.store(connection)).await).await
     }
 
     /// Sends the result of a run to the completer, which outlives every run.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use sqlx::Row;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::insert::{Columns, NewRow};
 use super::row::Stored;
-use super::{Statements, interval, milliseconds, query};
+use super::{Store, interval, milliseconds, query};
 use crate::error::Result;
 use crate::schedule::CatchUp;
 use crate::words::ident::{JobId, Kind, PeriodicName, QueueName};
@@ -90,31 +90,6 @@ impl Definition {
     }
 }
 
-/// Defines a periodic job, or changes the one of its name.
-pub(crate) async fn define_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    definition: &Definition,
-) -> Result<()> {
-    let Definition { name, schedule, time_zone, catch_up, is_in_code, unique_policy, row, of_kind } = definition;
-    let defining = query(&statements.define_periodic)
-        .bind(name.as_str())
-        .bind(row.kind.as_str())
-        .bind(definition.queue())
-        .bind(Json(&*row.args))
-        .bind(Json(&row.meta))
-        .bind(definition.priority())
-        .bind(definition.max_attempts())
-        .bind(schedule)
-        .bind(time_zone)
-        .bind(unique_policy)
-        .bind(catch_up.as_str())
-        .bind(if *is_in_code { "code" } else { "database" });
-    let defining = Columns::of_one(defining, row).group_alone().bind(of_kind.is_any);
-    defining.bind(definition.expires_in().map(interval)).execute(connection).await?;
-    Ok(())
-}
-
 /// The schedule of a periodic job that is not paused.
 #[cfg(feature = "testing")]
 #[derive(Debug)]
@@ -124,39 +99,6 @@ pub(crate) struct PeriodicSlots {
     pub(crate) time_zone: String,
     pub(crate) starts_at: OffsetDateTime,
     pub(crate) next_at: Option<OffsetDateTime>,
-}
-
-/// The schedules of the periodic jobs that are not paused.
-#[cfg(feature = "testing")]
-pub(crate) async fn periodic_slots(
-    connection: &mut PgConnection,
-    statements: &Statements,
-) -> Result<Vec<PeriodicSlots>> {
-    let rows = query(&statements.periodic_slots).fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(PeriodicSlots {
-                name: row.try_get("name")?,
-                schedule: row.try_get("schedule")?,
-                time_zone: row.try_get("time_zone")?,
-                starts_at: row.try_get::<Stored, _>("starts_at")?.0,
-                next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
-            })
-        })
-        .collect()
-}
-
-/// Moves a periodic job to another slot, and inserts the jobs of the slots before it.
-#[cfg(feature = "testing")]
-pub(crate) async fn run_passed_slots(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &str,
-    next_at: OffsetDateTime,
-    slots: i32,
-) -> Result<()> {
-    query(&statements.run_passed_slots).bind(name).bind(next_at).bind(slots).execute(connection).await?;
-    Ok(())
 }
 
 /// A periodic job that is due.
@@ -174,32 +116,6 @@ pub(crate) struct DuePeriodic {
     pub(crate) asked_at: OffsetDateTime,
 }
 
-/// The periodic jobs that are due, how long until others are, and whether there are any.
-pub(crate) async fn due_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    limit: i64,
-) -> Result<(Vec<DuePeriodic>, Option<Duration>, bool)> {
-    let rows = query(&statements.due_periodic).persistent(false).bind(limit).fetch_all(connection).await?;
-    let Some(first) = rows.first() else { return Ok((Vec::new(), None, false)) };
-    let (next_in, has_any) = (first.try_get::<Option<i64>, _>("next_in")?, first.try_get("has_any")?);
-    let mut due = Vec::with_capacity(rows.len());
-    for row in &rows {
-        let Some(name) = row.try_get("name")? else { continue };
-        due.push(DuePeriodic {
-            name,
-            schedule: row.try_get("schedule")?,
-            time_zone: row.try_get("time_zone")?,
-            catch_up: row.try_get::<&str, _>("catch_up")?.parse()?,
-            starts_at: row.try_get::<Stored, _>("starts_at")?.0,
-            next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
-            is_ahead: row.try_get("is_ahead")?,
-            asked_at: row.try_get::<Stored, _>("asked_at")?.0,
-        });
-    }
-    Ok((due, next_in.map(milliseconds), has_any))
-}
-
 /// The outcome of a slot.
 #[derive(Debug)]
 pub(crate) struct SlotRun {
@@ -211,44 +127,108 @@ pub(crate) struct SlotRun {
     pub(crate) queue: QueueName,
 }
 
-/// Inserts the jobs of slots and moves the periodic job to its next slot, if no other runner did. Returns each slot's
-/// outcome.
-pub(crate) async fn run_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    seen: &DuePeriodic,
-    slots: &[OffsetDateTime],
-    moves_to: OffsetDateTime,
-) -> Result<Vec<SlotRun>> {
-    let rows = query(&statements.run_periodic)
-        .persistent(false)
-        .bind(&seen.name)
-        .bind(seen.next_at)
-        .bind(seen.starts_at)
-        .bind(slots)
-        .bind(moves_to)
-        .fetch_all(connection)
-        .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(SlotRun {
-                slot: row.try_get::<Stored, _>("slot")?.0,
-                outcome: row.try_get("outcome")?,
-                job: row.try_get::<Option<Uuid>, _>("job")?.map(JobId::from),
-                kind: Kind::from_stored(row.try_get("kind")?),
-                queue: QueueName::from_stored(row.try_get("queue")?),
-            })
-        })
-        .collect()
-}
+impl Store<'_> {
+    /// Defines a periodic job, or changes the one of its name.
+    pub(crate) async fn define_periodic(self, definition: &Definition) -> Result<()> {
+        let Definition { name, schedule, time_zone, catch_up, is_in_code, unique_policy, row, of_kind } = definition;
+        let defining = query(&self.statements.define_periodic)
+            .bind(name.as_str())
+            .bind(row.kind.as_str())
+            .bind(definition.queue())
+            .bind(Json(&*row.args))
+            .bind(Json(&row.meta))
+            .bind(definition.priority())
+            .bind(definition.max_attempts())
+            .bind(schedule)
+            .bind(time_zone)
+            .bind(unique_policy)
+            .bind(catch_up.as_str())
+            .bind(if *is_in_code { "code" } else { "database" });
+        let defining = Columns::of_one(defining, row).group_alone().bind(of_kind.is_any);
+        defining.bind(definition.expires_in().map(interval)).execute(self.connection).await?;
+        Ok(())
+    }
 
-/// Stores in its row why a periodic job cannot be run. `false`: the row has this problem already.
-pub(crate) async fn flag_periodic(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &str,
-    problem: &str,
-) -> Result<bool> {
-    let flagged = query(&statements.flag_periodic).persistent(false).bind(name).bind(problem);
-    Ok(flagged.execute(connection).await?.rows_affected() > 0)
+    /// The schedules of the periodic jobs that are not paused.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn periodic_slots(self) -> Result<Vec<PeriodicSlots>> {
+        let rows = query(&self.statements.periodic_slots).fetch_all(self.connection).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(PeriodicSlots {
+                    name: row.try_get("name")?,
+                    schedule: row.try_get("schedule")?,
+                    time_zone: row.try_get("time_zone")?,
+                    starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+                    next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+                })
+            })
+            .collect()
+    }
+
+    /// Moves a periodic job to another slot, and inserts the jobs of the slots before it.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn run_passed_slots(self, name: &str, next_at: OffsetDateTime, slots: i32) -> Result<()> {
+        query(&self.statements.run_passed_slots).bind(name).bind(next_at).bind(slots).execute(self.connection).await?;
+        Ok(())
+    }
+
+    /// The periodic jobs that are due, how long until others are, and whether there are any.
+    pub(crate) async fn due_periodic(self, limit: i64) -> Result<(Vec<DuePeriodic>, Option<Duration>, bool)> {
+        let rows =
+            query(&self.statements.due_periodic).persistent(false).bind(limit).fetch_all(self.connection).await?;
+        let Some(first) = rows.first() else { return Ok((Vec::new(), None, false)) };
+        let (next_in, has_any) = (first.try_get::<Option<i64>, _>("next_in")?, first.try_get("has_any")?);
+        let mut due = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Some(name) = row.try_get("name")? else { continue };
+            due.push(DuePeriodic {
+                name,
+                schedule: row.try_get("schedule")?,
+                time_zone: row.try_get("time_zone")?,
+                catch_up: row.try_get::<&str, _>("catch_up")?.parse()?,
+                starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+                next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+                is_ahead: row.try_get("is_ahead")?,
+                asked_at: row.try_get::<Stored, _>("asked_at")?.0,
+            });
+        }
+        Ok((due, next_in.map(milliseconds), has_any))
+    }
+
+    /// Inserts the jobs of slots and moves the periodic job to its next slot, if no other runner did. Returns each slot's
+    /// outcome.
+    pub(crate) async fn run_periodic(
+        self,
+        seen: &DuePeriodic,
+        slots: &[OffsetDateTime],
+        moves_to: OffsetDateTime,
+    ) -> Result<Vec<SlotRun>> {
+        let rows = query(&self.statements.run_periodic)
+            .persistent(false)
+            .bind(&seen.name)
+            .bind(seen.next_at)
+            .bind(seen.starts_at)
+            .bind(slots)
+            .bind(moves_to)
+            .fetch_all(self.connection)
+            .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(SlotRun {
+                    slot: row.try_get::<Stored, _>("slot")?.0,
+                    outcome: row.try_get("outcome")?,
+                    job: row.try_get::<Option<Uuid>, _>("job")?.map(JobId::from),
+                    kind: Kind::from_stored(row.try_get("kind")?),
+                    queue: QueueName::from_stored(row.try_get("queue")?),
+                })
+            })
+            .collect()
+    }
+
+    /// Stores in its row why a periodic job cannot be run. `false`: the row has this problem already.
+    pub(crate) async fn flag_periodic(self, name: &str, problem: &str) -> Result<bool> {
+        let flagged = query(&self.statements.flag_periodic).persistent(false).bind(name).bind(problem);
+        Ok(flagged.execute(self.connection).await?.rows_affected() > 0)
+    }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Row};
 
-use super::{Statements, query};
+use super::{Store, query};
 use crate::error::Result;
 use crate::words::ident::QueueName;
 use crate::words::queue::QueueSettings;
@@ -29,36 +29,25 @@ impl QueueCall {
     pub(crate) const RESUME_GROUP: Self = Self { verb: "resume_group", arguments: "$1 ->> 'queue', $1 ->> 'group'" };
 }
 
-/// Changes a queue or a group, and returns whether the function answered with a row.
-pub(crate) async fn change_queue(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    call: QueueCall,
-    document: &Value,
-) -> Result<bool> {
-    let schema = statements.schema().quoted();
-    let arguments =
-        call.arguments.replace("$1", "$1::jsonb").replace("_read_length", &format!("{schema}._read_length"));
-    // Safe to splice: a schema name is checked against an alphabet without quotes.
-    let calling = AssertSqlSafe(format!("SELECT FROM {schema}.{}({arguments})", call.verb));
-    Ok(sqlx::query(calling).bind(Json(document)).execute(connection).await?.rows_affected() > 0)
-}
+impl Store<'_> {
+    /// Changes a queue or a group, and returns whether the function answered with a row.
+    pub(crate) async fn change_queue(self, call: QueueCall, document: &Value) -> Result<bool> {
+        let schema = self.statements.schema().quoted();
+        let arguments =
+            call.arguments.replace("$1", "$1::jsonb").replace("_read_length", &format!("{schema}._read_length"));
+        // Safe to splice: a schema name is checked against an alphabet without quotes.
+        let calling = AssertSqlSafe(format!("SELECT FROM {schema}.{}({arguments})", call.verb));
+        Ok(sqlx::query(calling).bind(Json(document)).execute(self.connection).await?.rows_affected() > 0)
+    }
 
-/// The settings of a queue.
-pub(crate) async fn queue_settings(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &QueueName,
-) -> Result<QueueSettings> {
-    let row = query(&statements.queue_settings).bind(name.as_str()).fetch_one(connection).await?;
-    Ok(row.try_get::<Json<_>, _>(0)?.0)
-}
+    /// The settings of a queue.
+    pub(crate) async fn queue_settings(self, name: &QueueName) -> Result<QueueSettings> {
+        let row = query(&self.statements.queue_settings).bind(name.as_str()).fetch_one(self.connection).await?;
+        Ok(row.try_get::<Json<_>, _>(0)?.0)
+    }
 
-/// Deletes the settings of a queue, and returns whether it had any.
-pub(crate) async fn remove_queue(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    name: &QueueName,
-) -> Result<bool> {
-    Ok(query(&statements.remove_queue).bind(name.as_str()).execute(connection).await?.rows_affected() > 0)
+    /// Deletes the settings of a queue, and returns whether it had any.
+    pub(crate) async fn remove_queue(self, name: &QueueName) -> Result<bool> {
+        Ok(query(&self.statements.remove_queue).bind(name.as_str()).execute(self.connection).await?.rows_affected() > 0)
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Error, PgConnection, PgPool, Postgres, Row, Transaction};
 
-use super::{Statements, query};
+use super::{Store, query};
 use crate::error::{AnswerFuture, Result};
 
 /// Runs a call that changes nothing if it fails. If the connection is in no transaction of the caller's and the call fails
@@ -111,24 +111,18 @@ pub(crate) async fn begin_look_up(pool: &PgPool, timeout: Duration) -> Result<Tr
     Ok(pool.begin_with(AssertSqlSafe(format!("BEGIN READ ONLY; SET LOCAL statement_timeout = {timeout}"))).await?)
 }
 
-/// Limits the next statements of a connection, and returns its limit before.
-pub(crate) async fn limit_statements(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    timeout: Duration,
-) -> Result<String> {
-    let query = query(&statements.limit_statements).bind(statement_timeout(timeout).to_string());
-    Ok(query.fetch_one(connection).await?.try_get("before")?)
-}
+impl Store<'_> {
+    /// Limits the next statements of a connection, and returns its limit before.
+    pub(crate) async fn limit_statements(self, timeout: Duration) -> Result<String> {
+        let query = query(&self.statements.limit_statements).bind(statement_timeout(timeout).to_string());
+        Ok(query.fetch_one(self.connection).await?.try_get("before")?)
+    }
 
-/// Gives a connection the limit that it had before.
-pub(crate) async fn restore_statement_limit(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    before: &str,
-) -> Result<()> {
-    query(&statements.limit_statements).bind(before).execute(connection).await?;
-    Ok(())
+    /// Gives a connection the limit that it had before.
+    pub(crate) async fn restore_statement_limit(self, before: &str) -> Result<()> {
+        query(&self.statements.limit_statements).bind(before).execute(self.connection).await?;
+        Ok(())
+    }
 }
 
 /// In milliseconds. At least one, since zero means no limit. At most the largest value of PostgreSQL.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::store;
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::{Inserted, JobRow};
 
@@ -170,7 +169,7 @@ pub async fn check_held_back(source: &Client, queue: &str, group: Option<&str>) 
     let failed = |error: crate::Error| format!("{what} cannot be read: {error}");
     let name = QueueName::new(queue).map_err(failed)?;
     let mut connection = source.connection().await.map_err(failed)?;
-    let next_in = store::held_back(&mut connection, source.statements(), &name, group).await.map_err(failed)?;
+    let next_in = source.store(&mut connection).held_back(&name, group).await.map_err(failed)?;
     if let Some(next_in) = next_in {
         return Ok(next_in);
     }

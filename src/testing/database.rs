@@ -170,7 +170,7 @@ async fn remove(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
         Server::Given { share: Share::Schemas, .. } => {
             // The test's connections may hold locks, and the test that would release them has ended.
             let application = application_schema(name);
-            store::end_connections(&mut connection, &Statements::new(schema), name, &application).await?;
+            Statements::new(schema).over(&mut connection).end_connections(name, &application).await?;
             for schema in [name, &application] {
                 store::drop_schema(&mut connection, schema).await?;
             }

@@ -61,7 +61,7 @@ impl Server {
     async fn given(url: String) -> Result<Self> {
         let statements = Statements::new(SchemaName::default());
         let mut connection = PgConnection::connect_with(&options(&url)?).await?;
-        let share = if store::may_create_databases(&mut connection, &statements).await? {
+        let share = if statements.over(&mut connection).may_create_databases().await? {
             Share::Database
         } else {
             tracing::warn!(
@@ -86,7 +86,7 @@ impl Server {
         connection.close().await?;
         let mut template = PgConnection::connect_with(&server.options()?.database(TEMPLATE)).await?;
         let (statements, lock_timeout) = (Statements::new(SchemaName::default()), store::LOCK_TIMEOUT_OF_MIGRATION);
-        if let Some(migration) = store::begin_migration(&mut template, &statements, lock_timeout).await? {
+        if let Some(migration) = statements.over(&mut template).begin_migration(lock_timeout).await? {
             migration.apply(true).await?;
         }
         template.close().await?;
@@ -145,7 +145,7 @@ fn options(url: &str) -> Result<PgConnectOptions> {
 
 /// Drops databases and schemas of killed test runs on the server of `DATABASE_URL`. A failure fails no test.
 async fn drop_left_behind(connection: &mut PgConnection, statements: &Statements) -> Result<()> {
-    for (name, is_database) in store::left_behind(connection, statements).await? {
+    for (name, is_database) in statements.over(connection).left_behind().await? {
         let dropped = match is_database {
             true => store::drop_database(connection, &name).await,
             false => store::drop_schema(connection, &name).await,

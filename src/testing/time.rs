@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use crate::client::Client;
 use crate::error::Result;
 use crate::schedule::{CatchUp, DueSlots, Schedule};
-use crate::store::{self, PeriodicSlots};
+use crate::store::PeriodicSlots;
 
 /// The jobs and slots that became due. Made by [`advance`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -78,19 +78,18 @@ pub struct Advanced {
 /// a job for 10 s.
 pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advanced> {
     let client = client.as_ref();
-    let statements = client.statements();
     let mut connection = client.connection().await?;
-    let now = store::database_time(&mut connection, statements).await?;
+    let now = client.store(&mut connection).database_time().await?;
     let mut passed = Vec::new();
-    for periodic in store::periodic_slots(&mut connection, statements).await? {
+    for periodic in client.store(&mut connection).periodic_slots().await? {
         passed.extend(PassedSlots::of(periodic, now, by));
     }
-    store::shift_times(&mut connection, statements, by).await?;
+    client.store(&mut connection).shift_times(by).await?;
     client.pass(by);
     let mut advanced = Advanced::default();
     for PassedSlots { name, slots, next_at } in passed {
         let count = i32::try_from(slots).unwrap_or(i32::MAX);
-        store::run_passed_slots(&mut connection, statements, &name, next_at - by, count).await?;
+        client.store(&mut connection).run_passed_slots(&name, next_at - by, count).await?;
         advanced.periodic += slots as u64;
     }
     for (service, counted) in
@@ -98,7 +97,7 @@ pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advance
     {
         let (settings, mut state) = (json!({}), json!({}));
         loop {
-            let run = store::run_service(&mut connection, statements, service, &settings, &state).await?;
+            let run = client.store(&mut connection).run_service(service, &settings, &state).await?;
             *counted += run.changed;
             if !run.next_in.is_zero() {
                 break;

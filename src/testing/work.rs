@@ -10,7 +10,6 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::client::Client;
-use crate::store;
 use crate::words::attempt_error::AttemptError;
 use crate::words::job::{Job, JobRow, NewJob};
 use crate::words::opts::{InsertOptions, insert_setters};
@@ -247,7 +246,7 @@ pub(super) async fn insert_running(client: &Client, job: NewJob, attempt: u16, w
         }
         let number = i16::try_from(attempt).unwrap_or(i16::MAX);
         let mut connection = client.connection().await?;
-        let row = store::start_job(&mut connection, client.statements(), inserted.id(), number, worker).await?;
+        let row = client.store(&mut connection).start_job(inserted.id(), number, worker).await?;
         Ok::<_, crate::error::Error>(Ok(row))
     };
     match inserting.await {

@@ -15,7 +15,7 @@ use super::stop::StopReason;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::json::check_value;
-use crate::store::{self, RunResult, Verdict};
+use crate::store::{RunResult, Verdict};
 use crate::words::after::JobParent;
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::{Job, JobRow};
@@ -254,7 +254,7 @@ impl AnyJob {
         let progress = attempt.reports.unstored(attempt.reporter());
         let result = RunResult::of(&attempt.row, Verdict::Complete { output });
         let result = RunResult { progress, is_deleted: attempt.is_deleted, ..result };
-        let finished = store::finish(connection, attempt.client.statements(), attempt.worker, &[&result], None).await?;
+        let finished = attempt.client.store(connection).finish(attempt.worker, &[&result], None).await?;
         if !finished.contains_key(&result.id) {
             return Err(Error::Stale { id: result.id, attempt: result.attempt });
         }

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::store::{self, Changed, Changes, LogEntry, Told, Verb, settle_within};
+use crate::store::{Changed, Changes, LogEntry, Told, Verb, settle_within};
 use crate::unique::{RefusedRetry, StateSet};
 use crate::words::event::{Event, Happened, TAKEN};
 use crate::words::ident::JobId;
@@ -45,12 +45,11 @@ pub(super) async fn change_batch(
     is_own: bool,
     entry: &LogEntry,
 ) -> Result<ChangedBatch> {
-    let statements = client.statements();
     let changing = settle_within!(
         limits.statement,
         is_own,
         connection,
-        store::change(connection, statements, verb, ids, states, limits.lock, entry)
+        client.store(connection).change(verb, ids, states, limits.lock, entry)
     );
     let Changes { changed, refused } = changing;
     let mut batch = ChangedBatch { changed: Vec::with_capacity(changed.len()), discarded: Vec::new(), refused };

@@ -16,7 +16,7 @@ use self::pages::Pages;
 use super::insert::check_year;
 use super::{Call, Client, actor};
 use crate::error::Result;
-use crate::store::{self, Verb};
+use crate::store::Verb;
 use crate::unique::RefusedRetry;
 use crate::words::filter::{JobSelection, Selected};
 use crate::words::ident::JobId;
@@ -186,7 +186,7 @@ impl Change<'_> {
         let listeners = &mut listeners;
         // On the client's own connection each transaction has the limit, which ends with it also behind a pooler.
         let before = match timeout.filter(|_| is_callers) {
-            Some(timeout) => Some(store::limit_statements(connection, client.statements(), timeout).await?),
+            Some(timeout) => Some(client.store(connection).limit_statements(timeout).await?),
             None => None,
         };
         let changed = match &jobs.0 {
@@ -202,7 +202,7 @@ impl Change<'_> {
             }
         };
         if let Some(before) = before {
-            store::restore_statement_limit(connection, client.statements(), &before).await?;
+            client.store(connection).restore_statement_limit(&before).await?;
         }
         Ok(changed)
     }
@@ -311,7 +311,7 @@ impl Client {
         let key = unique_key.to_owned();
         let subject = json!({ "unique_key": unique_key });
         let release = Call::change(self, "release_claim", subject, move |client, connection| {
-            Box::pin(async move { store::release_claim(connection, client.statements(), &key).await })
+            Box::pin(async move { client.store(connection).release_claim(&key).await })
         });
         release.actor(actor::ANONYMOUS)
     }

@@ -17,7 +17,7 @@ use sqlx::PgConnection;
 use super::batch::{Listeners, StatementLimits, change_batch};
 use crate::client::Client;
 use crate::error::Result;
-use crate::store::{self, LogEntry, Verb, settle_within};
+use crate::store::{LogEntry, Verb, settle_within};
 use crate::words::filter::JobFilter;
 use crate::words::ident::JobId;
 
@@ -78,20 +78,20 @@ impl Pages<'_, '_> {
 
     /// The id at which the change ends.
     async fn last_id(&mut self) -> Result<Option<JobId>> {
-        let (statements, is_own) = (self.client.statements(), !self.is_callers);
+        let (client, is_own) = (self.client, !self.is_callers);
         let connection = &mut *self.connection;
-        Ok(settle_within!(self.timeout, is_own, connection, store::last_id(connection, statements)))
+        Ok(settle_within!(self.timeout, is_own, connection, client.store(connection).last_id()))
     }
 
     /// The next ids, up to this many.
     async fn matching_ids(&mut self, after: JobId, last: JobId, size: u32) -> Result<Vec<JobId>> {
-        let (statements, filter, is_own) = (self.client.statements(), self.filter, !self.is_callers);
+        let (client, filter, is_own) = (self.client, self.filter, !self.is_callers);
         let connection = &mut *self.connection;
         let matching = settle_within!(
             self.timeout,
             is_own,
             connection,
-            store::matching_ids(connection, statements, filter, after, last, size)
+            client.store(connection).matching_ids(filter, after, last, size)
         );
         Ok(matching)
     }
@@ -111,7 +111,7 @@ impl Pages<'_, '_> {
                     return Ok(batch.changed);
                 }
                 Err(error) if lock.is_some() && error.is_lock_timeout() => {
-                    let locked = store::locked(self.connection, self.client.statements(), &ids).await?;
+                    let locked = self.client.store(self.connection).locked(&ids).await?;
                     if locked.is_empty() {
                         tracing::debug!(?pause, "a lock on something other than a job blocks a change: trying again");
                         // Each try leaves dead rows behind.
@@ -134,7 +134,7 @@ impl Pages<'_, '_> {
         let mut pause = FIRST_PAUSE;
         loop {
             // Asks without waiting: each lock timeout would be an error in the server's log.
-            let locked = store::locked(self.connection, self.client.statements(), aside).await?;
+            let locked = self.client.store(self.connection).locked(aside).await?;
             let free: Vec<_> = aside.extract_if(.., |id| !locked.contains(id)).collect();
             if !free.is_empty() {
                 return self.change_page(free, aside).await;

@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
                 }
                 Some(connection) => {
                     client.check_callers_place(connection).await?;
-                    let before = store::limit_statements(connection, client.statements(), timeout).await?;
+                    let before = client.store(connection).limit_statements(timeout).await?;
                     LookUp::Callers { connection, before }
                 }
             })
@@ -72,7 +72,7 @@ impl<'a> LookUp<'a> {
                 // Its end is sent by the pool.
                 Self::Transaction(_) => {}
                 Self::Callers { connection, before } => {
-                    let restored = store::restore_statement_limit(connection, client.statements(), &before).await;
+                    let restored = client.store(connection).restore_statement_limit(&before).await;
                     // In a transaction that failed nothing can be set, and its rollback restores the setting.
                     if error.is_none() {
                         restored?;

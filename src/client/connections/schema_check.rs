@@ -41,7 +41,7 @@ impl Client {
     fn schema_version(&self) -> AnswerFuture<'_, SchemaVersion> {
         Box::pin(async {
             let mut connection = self.connection().await?;
-            let asking = store::schema_version(&mut connection, self.statements());
+            let asking = self.store(&mut connection).schema_version();
             let found = time_limit::within(time_limit::QUERY_TIMEOUT, asking).await;
             connection.settle(found)
         })

@@ -10,7 +10,6 @@ use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
 use crate::client::connections::time_limit;
 use crate::client::{Client, Inner};
 use crate::error::{AnswerFuture, Result};
-use crate::store;
 use crate::words::event::{Event, Happened};
 use crate::words::job::Inserted;
 use crate::words::tally::{Counted, Measured, Tally};
@@ -51,8 +50,8 @@ impl Client {
     fn send_history(&self, number: i64, minutes: Value) -> AnswerFuture<'_, ()> {
         let writing = async move {
             let mut connection = self.connection().await?;
-            let (statements, writer) = (self.statements(), self.history_counter().writer);
-            let written = store::write_history(&mut connection, statements, writer, number, &minutes).await;
+            let writer = self.history_counter().writer;
+            let written = self.store(&mut connection).write_history(writer, number, &minutes).await;
             connection.settle(written)
         };
         Box::pin(time_limit::within(LONGEST_WRITE, writing))

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use super::Client;
 use super::parts::{insert_in_parts, is_large};
 use crate::error::{Error, Rejection, Result};
-use crate::store::{self, Answer, Edge, EdgeParent, InsertBatch, NewRow, settle};
+use crate::store::{Answer, Edge, EdgeParent, InsertBatch, NewRow, settle};
 use crate::unique::InsertOutcome;
 use crate::words::after::Parent;
 use crate::words::job::{Inserted, NewJob};
@@ -21,11 +21,10 @@ pub(super) async fn send(
     max_wait: Option<Duration>,
     is_own: bool,
 ) -> Result<Vec<Inserted>> {
-    let statements = client.statements();
     let answers = if is_large(&batch)? {
         Box::pin(insert_in_parts(client, connection, batch, max_wait, is_own)).await?
     } else {
-        settle!(is_own, connection, store::insert(connection, statements, &mut batch, max_wait))
+        settle!(is_own, connection, client.store(connection).insert(&mut batch, max_wait))
     };
     let rejections: Vec<_> =
         answers.iter().enumerate().filter_map(|(index, answer)| rejection(index, answer)).collect();
@@ -43,7 +42,7 @@ pub(super) async fn send_each(
     max_wait: Duration,
 ) -> Result<Vec<Result<Inserted>>> {
     let mut batch = InsertBatch { rows, may_exist: false, is_each: true, edges: Vec::new() };
-    let answers = store::insert(connection, client.statements(), &mut batch, Some(max_wait)).await?;
+    let answers = client.store(connection).insert(&mut batch, Some(max_wait)).await?;
     let result = |answer: Option<Answer>| match rejection(0, &answer) {
         Some(rejection) => Err(Error::Rejected(vec![rejection])),
         None => answered(answer),

@@ -122,7 +122,7 @@ impl<'a> Call<'a> {
 /// Inserts one job, together with others that come at the same time.
 async fn insert_single(client: &Client, job: NewJob) -> Result<Inserted> {
     let now = if needs_clock(&job.options, client.defaults()) {
-        let asking = async { store::database_time(&mut *client.connection().await?, client.statements()).await };
+        let asking = async { client.store(&mut *client.connection().await?).database_time().await };
         Some(Box::pin(asking).await?)
     } else {
         None
@@ -144,7 +144,7 @@ async fn insert_and_log(
     let changed: Vec<_> = answers.iter().filter(is_changed).map(Inserted::id).collect();
     if !changed.is_empty() {
         entry.subject = actor::ids(&changed);
-        store::log_change(connection, client.statements(), &entry, Some(changed.len())).await?;
+        client.store(connection).log_change(&entry, Some(changed.len())).await?;
     }
     Ok(answers)
 }

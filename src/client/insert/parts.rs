@@ -87,7 +87,7 @@ async fn insert_each(
     let has_keys = rows.iter().any(|row| row.claim.is_some());
     // The order of work is that of the batch, though the keys have an order of their own.
     let now = match has_keys || may_exist {
-        true => Some(store::database_time(&mut *connection, client.statements()).await?),
+        true => Some(client.store(&mut *connection).database_time().await?),
         false => None,
     };
     let mut answers: Vec<Option<Answer>> = Vec::new();
@@ -102,7 +102,7 @@ async fn insert_each(
         };
         let part = places.iter().filter_map(|place| rows[*place].take()).map(due).collect();
         let mut part = InsertBatch { rows: part, may_exist, is_each, edges: Vec::new() };
-        let answered = store::insert(connection, client.statements(), &mut part, max_wait).await?;
+        let answered = client.store(connection).insert(&mut part, max_wait).await?;
         for (place, answer) in places.iter().zip(answered) {
             let Some(mut answer) = answer else { continue };
             answer.earlier = answer.earlier.map(|earlier| places[earlier]);

@@ -12,7 +12,7 @@ use crate::client::testing_clock::TimePassed;
 use crate::error::{Error, Result};
 use crate::json::{check_text, check_value, read_args};
 use crate::period;
-use crate::store::{self, NewRow};
+use crate::store::NewRow;
 use crate::unique::{Subject, UniquePolicy};
 use crate::words::group::{Group, GroupBy};
 use crate::words::ident::{Kind, NewIds, QueueName};
@@ -183,7 +183,7 @@ pub(super) async fn clock(
     if !jobs.iter().any(|job| needs_clock(&job.options, client.defaults())) {
         return Ok(None);
     }
-    store::database_time(connection, client.statements()).await.map(Some)
+    client.store(connection).database_time().await.map(Some)
 }
 
 pub(in crate::client) fn needs_clock(options: &InsertOptions, defaults: &InsertOptions) -> bool {

@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use crate::client::connections::time_limit;
 use crate::client::{Client, Events};
 use crate::error::Result;
-use crate::store;
 use crate::words::event::{Event, Happened};
 use crate::words::ident::JobId;
 use crate::words::job::JobRow;
@@ -133,7 +132,7 @@ impl Drop for Asker {
 
 async fn final_jobs(client: &Client, ids: &[uuid::Uuid]) -> Result<Vec<(JobId, Option<JobRow>)>> {
     let mut connection = client.connection().await?;
-    let asking = store::final_jobs(&mut connection, client.statements(), ids);
+    let asking = client.store(&mut connection).final_jobs(ids);
     let jobs = time_limit::within(ANSWER_TIMEOUT, asking).await;
     connection.settle(jobs)
 }

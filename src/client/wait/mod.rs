@@ -11,7 +11,6 @@ pub(super) use self::waiters::Waiters;
 
 use super::Client;
 use crate::error::{Error, Result};
-use crate::store;
 use crate::words::ident::JobId;
 use crate::words::wait_result::Waited;
 
@@ -99,7 +98,7 @@ impl Client {
 
     /// Returns an error where jobs of the queue are deleted as they complete.
     pub(super) async fn check_that_results_stay(&self, queue: &str) -> Result<()> {
-        match store::deletes_completed(&mut *self.connection().await?, self.statements(), queue).await? {
+        match self.store(&mut *self.connection().await?).deletes_completed(queue).await? {
             true => Err(Error::ResultsNotKept { queue: queue.to_owned() }),
             false => Ok(()),
         }

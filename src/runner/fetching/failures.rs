@@ -140,9 +140,7 @@ async fn search(shared: &Shared, failed: &FailedFetch<'_>, memory: &mut Value) -
     let mut left: Option<Vec<Uuid>> = None;
     while began.elapsed() < limit / 2 {
         let only = left.as_deref();
-        let trying = shared.ask(async |connection, statements| {
-            store::set_aside(connection, statements, failed, only, limit / 10, memory).await
-        });
+        let trying = shared.ask(async |store| store.set_aside(failed, only, limit / 10, memory).await);
         let tried = match trying.await {
             Ok(tried) => tried,
             Err(error) if left.is_none() => return Err(error),

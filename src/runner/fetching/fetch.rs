@@ -14,8 +14,8 @@ use crate::runner::recording::result::Ended;
 use crate::runner::shared::Shared;
 use crate::runner::working::executor;
 use crate::store::{
-    self, Demand, FetchPlan, Fetched, GroupVisit, Position, QueueDemand, RunResult, StoredError, SuspectLimit,
-    Unreadable, Verdict,
+    Demand, FetchPlan, Fetched, GroupVisit, Position, QueueDemand, RunResult, StoredError, SuspectLimit, Unreadable,
+    Verdict,
 };
 use crate::worker::Stop;
 use crate::worker::panics::wait_after;
@@ -169,7 +169,7 @@ async fn send(
     cursor: &[Position],
 ) -> Result<Fetched> {
     let demand = Demand { slots, suspects, kinds: shared.workers.kinds.as_deref(), cursor };
-    shared.ask(async |connection, statements| store::fetch(connection, statements, worker, demand).await).await
+    shared.ask(async |store| store.fetch(worker, demand).await).await
 }
 
 /// Notes the queues in which this runner fetches nothing ahead: those with jobs that have one attempt, and with jobs of

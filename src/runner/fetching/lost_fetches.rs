@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use crate::error::Result;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Shared;
-use crate::store;
 
 /// How often lost jobs are looked for while there may be any.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -71,5 +70,5 @@ impl LostFetches {
 
 async fn give_back(shared: &Shared, lease: &RunnerLease) -> Result<i64> {
     let in_hand = shared.runs.ids();
-    shared.ask(async |connection, statements| store::give_back(connection, statements, lease.id, &in_hand).await).await
+    shared.ask(async |store| store.give_back(lease.id, &in_hand).await).await
 }

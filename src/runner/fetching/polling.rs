@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::runner::shared::Shared;
-use crate::store;
 
 /// The wait before the first poll of a runner that found nothing.
 const FIRST_POLL: Duration = Duration::from_millis(10);
@@ -93,8 +92,7 @@ impl<'a> Polling<'a> {
     async fn tell(&mut self, is_idle: bool) -> bool {
         let shared = self.shared;
         let id = shared.leases.current().id;
-        let telling = shared
-            .ask(async |connection, statements| store::set_runner_idle(connection, statements, id, is_idle).await);
+        let telling = shared.ask(async |store| store.set_runner_idle(id, is_idle).await);
         let told = tokio::select! {
             told = telling => told,
             // A database that does not answer must not hold up a stop.

@@ -26,7 +26,6 @@ use crate::client::connections::time_limit;
 use crate::error::Result;
 use crate::notify::{Notification, RunnerSession};
 use crate::runner::shared::Shared;
-use crate::store;
 use crate::worker::StopReason;
 
 /// The least time between two questions, however many notifications come.
@@ -153,8 +152,9 @@ async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<boo
         // would be neither worked nor rescued. A runner that is drained takes no new one.
         return Ok(shared.signals.drained.is_cancelled());
     }
-    let (statements, term, worked) = (shared.client.statements(), shared.leases.term, lease.throughput.worked());
-    let kept = store::extend_lease(session.connection().await?, statements, lease.id, term, worked).await?;
+    let (term, worked) = (shared.leases.term, lease.throughput.worked());
+    let store = shared.client.store(session.connection().await?);
+    let kept = store.extend_lease(lease.id, term, worked).await?;
     Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
 }
 
@@ -165,11 +165,10 @@ async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
     let leases = &shared.leases;
     let taking = async {
         let connection = session.connection().await?;
-        let statements = shared.client.statements();
-        let taken = RunnerLease::take(&mut *connection, statements, &leases.row, leases.term).await;
+        let taken = RunnerLease::take(shared.client.store(connection), &leases.row, leases.term).await;
         if taken.is_err() {
             // Where the schema was dropped, or restored at another version, the error says so.
-            store::schema_version(connection, statements).await?.check(shared.client.schema())?;
+            shared.client.store(connection).schema_version().await?.check(shared.client.schema())?;
         }
         taken
     };
@@ -198,8 +197,8 @@ async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
 async fn ask(shared: &Shared, session: &mut RunnerSession, until: Instant) {
     let lease = shared.leases.current().id;
     let asking = async {
-        let connection = session.connection().await?;
-        shared.runs.stop_taken_away(connection, shared.client.statements(), lease).await
+        let store = shared.client.store(session.connection().await?);
+        shared.runs.stop_taken_away(store, lease).await
     };
     match timeout_at(until, asking).await {
         Ok(Ok(())) => return,
@@ -216,10 +215,10 @@ async fn ask(shared: &Shared, session: &mut RunnerSession, until: Instant) {
 
 /// Deletes the runner's row, in two tries at most. Without the database the lease runs out by itself.
 async fn give_up(shared: &Shared, mut session: RunnerSession, limit: Duration) -> Result<()> {
-    let (lease, statements) = (shared.leases.current(), shared.client.statements());
+    let lease = shared.leases.current();
     let mut given_up = Ok(());
     for _ in 0..2 {
-        let giving_up = async { lease.give_up(session.connection().await?, statements).await };
+        let giving_up = async { lease.give_up(shared.client.store(session.connection().await?)).await };
         given_up = time_limit::within(limit, giving_up).await;
         if given_up.is_ok() {
             let _ = timeout(limit, session.close()).await;

@@ -4,13 +4,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sqlx::PgConnection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{self, CompletedKept, RunnerRow, Statements, Worked};
+use crate::store::{CompletedKept, RunnerRow, Store, Worked};
 
 /// One lease of the runner. Its id fences the results of the jobs fetched under it.
 pub(in crate::runner) struct RunnerLease {
@@ -28,14 +27,13 @@ pub(in crate::runner) struct RunnerLease {
 impl RunnerLease {
     /// Enters a new lease in the database. Answers also with what the queues say of completed jobs.
     pub(in crate::runner) async fn take(
-        connection: &mut PgConnection,
-        statements: &Statements,
+        store: Store<'_>,
         row: &RunnerRow,
         term: Duration,
     ) -> Result<(Self, CompletedKept)> {
         let id = Uuid::now_v7();
         let asked_at = Instant::now();
-        let kept = store::register_runner(connection, statements, id, row, term).await?;
+        let kept = store.register_runner(id, row, term).await?;
         let (lost, extended_after, throughput) = Default::default();
         Ok((Self { id, lost, asked_at, extended_after, throughput }, kept))
     }
@@ -60,12 +58,8 @@ impl RunnerLease {
     }
 
     /// Deletes the runner's row, so that the runner does not count as alive until the lease runs out.
-    pub(in crate::runner) async fn give_up(
-        &self,
-        connection: &mut PgConnection,
-        statements: &Statements,
-    ) -> Result<()> {
-        store::remove_runner(connection, statements, self.id).await
+    pub(in crate::runner) async fn give_up(&self, store: Store<'_>) -> Result<()> {
+        store.remove_runner(self.id).await
     }
 }
 

@@ -8,7 +8,7 @@ use super::rejected::is_refusal;
 use super::result::Ended;
 use crate::error::{Error, Result};
 use crate::runner::shared::Shared;
-use crate::store::{self, FinishedStates, Verdict};
+use crate::store::{FinishedStates, Verdict};
 use crate::words::ident::JobId;
 
 /// How long results wait for the answer whether their jobs are completed. They hold up other results meanwhile, and a
@@ -63,5 +63,5 @@ fn correct(batch: &mut [Ended], is_completed: impl Fn(JobId) -> bool) {
 
 /// The jobs that exist and are not completed. A job that is gone was deleted as it was completed.
 async fn not_completed(shared: &Shared, ids: &[uuid::Uuid]) -> Result<HashSet<JobId>> {
-    shared.ask(async |connection, statements| store::not_completed(connection, statements, ids).await).await
+    shared.ask(async |store| store.not_completed(ids).await).await
 }

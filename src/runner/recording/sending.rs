@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::runner::growing_wait::GrowingWait;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Shared;
-use crate::store::{self, FinishedStates, Hold, Verdict};
+use crate::store::{FinishedStates, Hold, Verdict};
 use crate::words::ident::JobId;
 use crate::words::state::JobState;
 use crate::words::tally::{Counted, Measured};
@@ -228,7 +228,7 @@ fn set_blocked_aside(shared: &Arc<Shared>, batch: Vec<Ended>, locked: &HashSet<J
 /// The jobs of a batch that are locked.
 async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
     let ids: Vec<_> = batch.iter().map(|ended| ended.result.id).collect();
-    let asking = shared.ask(async |connection, statements| store::locked(connection, statements, &ids).await);
+    let asking = shared.ask(async |store| store.locked(&ids).await);
     asking.await.unwrap_or_else(|error| {
         tracing::warn!(%error, results = ids.len(), "could not ask which jobs are locked: each result is set aside");
         ids.into_iter().collect()
@@ -239,11 +239,7 @@ async fn locked(shared: &Shared, batch: &[Ended]) -> HashSet<JobId> {
 async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Duration) -> Result<FinishedStates> {
     let began = Instant::now();
     let results: Vec<_> = batch.iter().map(|ended| &ended.result).collect();
-    let finished = shared
-        .ask(async |connection, statements| {
-            store::finish(connection, statements, worker, &results, Some(lock_timeout)).await
-        })
-        .await;
+    let finished = shared.ask(async |store| store.finish(worker, &results, Some(lock_timeout)).await).await;
     if finished.is_ok() {
         shared.telemetry.runner.finished(began, batch.len());
     }

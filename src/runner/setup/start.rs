@@ -51,7 +51,7 @@ impl Runner {
         // Checked first: a runner that cannot start defines nothing.
         let queues = self.check_queues()?;
         metrics::describe();
-        let (options, statements) = (&self.options, self.client.statements());
+        let options = &self.options;
         self.client.check_schema().await?;
         #[cfg(feature = "periodic")]
         let periodic = options.maintenance.define(&self.client).await?;
@@ -62,7 +62,7 @@ impl Runner {
             registration::register(&self.client, &self.workers, &name, options.timeout, options.retry_policy).await;
         panics::remember_places();
         let mut connections = Connections::new(self.own_connections(), options.lease);
-        let has_sessions = connections.begin(statements, options.is_listening).await?;
+        let has_sessions = connections.begin(self.client.statements(), options.is_listening).await?;
         let mut session = match (options.is_listening, &self.hub) {
             (true, Some(hub)) => RunnerSession::hearing(self.own_connections(), self.client.schema(), hub),
             (true, None) => RunnerSession::listening(self.own_connections(), self.client.schema()),
@@ -87,9 +87,9 @@ impl Runner {
         let taking = async {
             let connection = session.connection().await?;
             if let Some(version) = &row.version {
-                crate::store::note_deploy(connection, statements, version).await?;
+                self.client.store(connection).note_deploy(version).await?;
             }
-            RunnerLease::take(connection, statements, &row, options.lease).await
+            RunnerLease::take(self.client.store(connection), &row, options.lease).await
         };
         let (lease, kept) = time_limit::within(options.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
@@ -153,7 +153,6 @@ impl Runner {
             runner: shared.leases.row.name.clone(),
             client: shared.client.clone(),
             connection,
-            statements: shared.client.statements().clone(),
         };
         let parent_ended = self.options.is_listening.then(|| Arc::clone(&shared.signals.parent_ended));
         self.options.maintenance.start(

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::runner::recording::rejected::is_hopeless;
 use crate::runner::shared::Shared;
-use crate::store::{self, Report};
+use crate::store::Report;
 use crate::words::ident::JobId;
 
 /// How often new reports are stored.
@@ -59,7 +59,5 @@ async fn store_new(shared: &Shared) {
 }
 
 async fn send(shared: &Shared, worker: Uuid, reports: &[Report]) -> Result<Vec<JobId>> {
-    shared
-        .ask(async |connection, statements| store::store_progress(connection, statements, worker, reports).await)
-        .await
+    shared.ask(async |store| store.store_progress(worker, reports).await).await
 }

@@ -17,8 +17,8 @@ mod row;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
 
 pub(crate) use self::answer::Answer;
 use self::answer::{index, outcome, share_jobs};
@@ -26,7 +26,7 @@ pub(in crate::store) use self::columns::Columns;
 use self::columns::{bind_edges, have_times};
 pub(crate) use self::row::{Edge, EdgeParent, NewRow};
 use super::query::lock_timeout;
-use super::{Statements, interval, query};
+use super::{Store, interval, query};
 use crate::error::{Error, Result};
 
 /// Rows to be inserted, and what they need.
@@ -42,50 +42,82 @@ pub(crate) struct InsertBatch {
     pub(crate) edges: Vec<Edge>,
 }
 
-/// Inserts a batch. Answers once a row, in order. It is all or nothing, unless it `is_each`: under a rejection only the
-/// rejected rows have an answer. `max_wait` limits the wait for each key of an open transaction. Takes the rows, unless the
-/// answer is an error.
-pub(crate) async fn insert(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    batch: &mut InsertBatch,
-    max_wait: Option<Duration>,
-) -> Result<Vec<Option<Answer>>> {
-    let InsertBatch { rows, may_exist, is_each, edges } = batch;
-    let has_keys = rows.iter().any(|row| row.claim.is_some());
-    let one_by_one = *may_exist || rows.iter().any(NewRow::needs_order);
-    if edges.is_empty() && !one_by_one && !has_keys {
-        return insert_plain(connection, statements, rows).await;
-    }
-    if let ([row], true) = (rows.as_slice(), edges.is_empty()) {
-        // In a caller's transaction a lock timeout has to be caught.
-        let answered = match one_by_one || max_wait.is_some() && !*is_each {
-            true => insert_one(connection, statements, row, *may_exist, max_wait).await?,
-            false => insert_quickly(connection, statements, row, max_wait).await?,
+impl Store<'_> {
+    /// Inserts a batch. Answers once a row, in order. It is all or nothing, unless it `is_each`: under a rejection only the
+    /// rejected rows have an answer. `max_wait` limits the wait for each key of an open transaction. Takes the rows, unless the
+    /// answer is an error.
+    pub(crate) async fn insert(
+        self,
+        batch: &mut InsertBatch,
+        max_wait: Option<Duration>,
+    ) -> Result<Vec<Option<Answer>>> {
+        let InsertBatch { rows, may_exist, is_each, edges } = batch;
+        let has_keys = rows.iter().any(|row| row.claim.is_some());
+        let one_by_one = *may_exist || rows.iter().any(NewRow::needs_order);
+        if edges.is_empty() && !one_by_one && !has_keys {
+            return self.insert_plain(rows).await;
+        }
+        if let ([row], true) = (rows.as_slice(), edges.is_empty()) {
+            // In a caller's transaction a lock timeout has to be caught.
+            let answered = match one_by_one || max_wait.is_some() && !*is_each {
+                true => self.insert_one(row, *may_exist, max_wait).await?,
+                false => self.insert_quickly(row, max_wait).await?,
+            };
+            return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
+        }
+        let firsts = if one_by_one { None } else { firsts(rows) };
+        // The places of rows with edges have no gaps.
+        let firsts = firsts.filter(|firsts| edges.is_empty() || folded(firsts).is_none());
+        let one_by_one = firsts.is_none();
+        let (places, sent) = in_order(rows, firsts.as_deref());
+        let (waited, max_wait) = (max_wait, max_wait.map(interval));
+        let inserting = if edges.is_empty() {
+            let inserting = Columns::of_batch(query(&self.statements.insert_batch), sent).any(*may_exist).bind(places);
+            inserting.bind(one_by_one).bind(*is_each).bind(max_wait).bind(firsts.as_deref().and_then(folded))
+        } else {
+            let inserting = Columns::of_batch(query(&self.statements.insert_graph), sent).any(*may_exist).bind(places);
+            bind_edges(inserting.bind(one_by_one).bind(max_wait), edges)
         };
-        return rows.drain(..).map(|row| Answer::of_unique(row, &answered).map(Some)).collect();
+        let answered = inserting.fetch_all(self.connection).await?;
+        answered.first().map_or(Ok(()), |first| check_busy(first, waited))?;
+        let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;
+        share_jobs(&mut answers, &answered)?;
+        for (place, first) in firsts.into_iter().flatten().enumerate().filter(|(place, first)| place != first) {
+            answers[place] = answers[first].as_ref().map(Answer::for_duplicate);
+        }
+        Ok(answers)
     }
-    let firsts = if one_by_one { None } else { firsts(rows) };
-    // The places of rows with edges have no gaps.
-    let firsts = firsts.filter(|firsts| edges.is_empty() || folded(firsts).is_none());
-    let one_by_one = firsts.is_none();
-    let (places, sent) = in_order(rows, firsts.as_deref());
-    let (waited, max_wait) = (max_wait, max_wait.map(interval));
-    let inserting = if edges.is_empty() {
-        let inserting = Columns::of_batch(query(&statements.insert_batch), sent).any(*may_exist).bind(places);
-        inserting.bind(one_by_one).bind(*is_each).bind(max_wait).bind(firsts.as_deref().and_then(folded))
-    } else {
-        let inserting = Columns::of_batch(query(&statements.insert_graph), sent).any(*may_exist).bind(places);
-        bind_edges(inserting.bind(one_by_one).bind(max_wait), edges)
-    };
-    let answered = inserting.fetch_all(connection).await?;
-    answered.first().map_or(Ok(()), |first| check_busy(first, waited))?;
-    let mut answers = deal(std::mem::take(rows), &answered, Answer::of_unique)?;
-    share_jobs(&mut answers, &answered)?;
-    for (place, first) in firsts.into_iter().flatten().enumerate().filter(|(place, first)| place != first) {
-        answers[place] = answers[first].as_ref().map(Answer::for_duplicate);
+
+    /// Inserts one row with a new id that ignores duplicates. Most need one statement.
+    async fn insert_quickly(self, row: &NewRow, max_wait: Option<Duration>) -> Result<PgRow> {
+        let inserting = Columns::of_one(query(&self.statements.insert_unique_one), row).unique();
+        let answered = inserting.bind(max_wait.map(lock_timeout)).fetch_one(&mut *self.connection).await?;
+        match outcome(&answered)? {
+            "contested" => self.insert_one(row, false, max_wait).await,
+            _ => Ok(answered),
+        }
     }
-    Ok(answers)
+
+    /// Inserts one row, whatever it does with a duplicate.
+    async fn insert_one(self, row: &NewRow, may_exist: bool, max_wait: Option<Duration>) -> Result<PgRow> {
+        let inserting =
+            Columns::of_one(query(&self.statements.insert_one), row).any(may_exist).bind(max_wait.map(interval));
+        let answered = inserting.fetch_one(self.connection).await?;
+        check_busy(&answered, max_wait).map(|()| answered)
+    }
+
+    async fn insert_plain(self, rows: &mut Vec<NewRow>) -> Result<Vec<Option<Answer>>> {
+        if let [row] = rows.as_slice() {
+            let answered = Columns::of_one(query(&self.statements.insert_plain_one), row)
+                .plain()
+                .fetch_one(self.connection)
+                .await?;
+            return rows.drain(..).map(|row| Answer::of_plain(row, &answered).map(Some)).collect();
+        }
+        let inserting = Columns::of_batch(query(&self.statements.insert_plain), rows.iter().collect()).plain();
+        let answered = inserting.bind(have_times(rows)).fetch_all(self.connection).await?;
+        deal(std::mem::take(rows), &answered, Answer::of_plain)
+    }
 }
 
 /// For each row the first one with its key, of which it surely is a duplicate. `None`: only the database can tell whether that
@@ -115,54 +147,12 @@ fn in_order<'r>(rows: &'r [NewRow], firsts: Option<&[usize]>) -> (Vec<i32>, Vec<
     order.into_iter().map(|place| (answer::place(place), &rows[place])).unzip()
 }
 
-/// Inserts one row with a new id that ignores duplicates. Most need one statement.
-async fn insert_quickly(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    row: &NewRow,
-    max_wait: Option<Duration>,
-) -> Result<PgRow> {
-    let inserting = Columns::of_one(query(&statements.insert_unique_one), row).unique();
-    let answered = inserting.bind(max_wait.map(lock_timeout)).fetch_one(&mut *connection).await?;
-    match outcome(&answered)? {
-        "contested" => insert_one(connection, statements, row, false, max_wait).await,
-        _ => Ok(answered),
-    }
-}
-
-/// Inserts one row, whatever it does with a duplicate.
-async fn insert_one(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    row: &NewRow,
-    may_exist: bool,
-    max_wait: Option<Duration>,
-) -> Result<PgRow> {
-    let inserting = Columns::of_one(query(&statements.insert_one), row).any(may_exist).bind(max_wait.map(interval));
-    let answered = inserting.fetch_one(connection).await?;
-    check_busy(&answered, max_wait).map(|()| answered)
-}
-
 /// The error of a wait for the key of an open transaction that ran out. Nothing was inserted.
 fn check_busy(answered: &PgRow, max_wait: Option<Duration>) -> Result<()> {
     match outcome(answered)? {
         "busy" => Err(Error::Busy { waited: max_wait.unwrap_or_default() }),
         _ => Ok(()),
     }
-}
-
-async fn insert_plain(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    rows: &mut Vec<NewRow>,
-) -> Result<Vec<Option<Answer>>> {
-    if let [row] = rows.as_slice() {
-        let answered = Columns::of_one(query(&statements.insert_plain_one), row).plain().fetch_one(connection).await?;
-        return rows.drain(..).map(|row| Answer::of_plain(row, &answered).map(Some)).collect();
-    }
-    let inserting = Columns::of_batch(query(&statements.insert_plain), rows.iter().collect()).plain();
-    let answered = inserting.bind(have_times(rows)).fetch_all(connection).await?;
-    deal(std::mem::take(rows), &answered, Answer::of_plain)
 }
 
 /// Gives each row its answer. The answer without a place is that of every row that no other names.

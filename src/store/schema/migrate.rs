@@ -13,9 +13,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Postgres, Row, Tra
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::migrations::{HISTORY, MIGRATIONS, OLDEST_VERSION, label, schema_version};
+use super::migrations::{HISTORY, MIGRATIONS, OLDEST_VERSION, label};
 use crate::error::{Error, Result, with_causes};
-use crate::store::Statements;
+use crate::store::{Statements, Store};
 use crate::words::ident::SchemaName;
 
 /// The time at which a statement runs, as refinery writes times.
@@ -31,22 +31,41 @@ pub(crate) struct OpenMigration<'c> {
     script: Script,
 }
 
-/// Begins to bring the schema to the latest version, or to create it where it does not exist. `None`: nothing is missing.
-pub(crate) async fn begin_migration<'c>(
-    connection: &'c mut PgConnection,
-    statements: &Statements,
-    lock_timeout: Duration,
-) -> Result<Option<OpenMigration<'c>>> {
-    let schema = statements.schema().clone();
-    // What another process commits while this one waits must be seen.
-    let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
-    // Nearly always nothing is missing, and nothing is locked.
-    let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(None) };
-    for sql in script.opening(&schema, lock_timeout) {
-        execute(&mut transaction, sql).await.map_err(|source| failed(&schema, source))?;
+impl<'c> Store<'c> {
+    /// Begins to bring the schema to the latest version, or to create it where it does not exist. `None`: nothing is missing.
+    pub(crate) async fn begin_migration(self, lock_timeout: Duration) -> Result<Option<OpenMigration<'c>>> {
+        let Self { connection, statements } = self;
+        let schema = statements.schema().clone();
+        // What another process commits while this one waits must be seen.
+        let mut transaction = connection.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await?;
+        // Nearly always nothing is missing, and nothing is locked.
+        let Some(script) = Script::find(&mut transaction, statements).await? else { return Ok(None) };
+        for sql in script.opening(&schema, lock_timeout) {
+            execute(&mut transaction, sql).await.map_err(|source| failed(&schema, source))?;
+        }
+        let script = Script::find(&mut transaction, statements).await?;
+        Ok(script.map(|script| OpenMigration { transaction, schema, script }))
     }
-    let script = Script::find(&mut transaction, statements).await?;
-    Ok(script.map(|script| OpenMigration { transaction, schema, script }))
+
+    /// The statements that a migration would send, in its order, as one text. `None`: there is nothing to do.
+    pub(crate) async fn migration_sql(self, lock_timeout: Duration) -> Result<Option<String>> {
+        let Some(script) = Script::find(self.connection, self.statements).await? else { return Ok(None) };
+        let opening = script.opening(self.statements.schema(), lock_timeout);
+        // A client can have another encoding than this text.
+        let encoding = "SET LOCAL client_encoding = 'UTF8'";
+        let sent = ["BEGIN", encoding]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(opening)
+            .chain(script.sent)
+            .chain(["COMMIT".to_owned()]);
+        Ok(Some(sent.map(|sql| ended(&sql)).collect()))
+    }
+
+    /// The names of the migrations that a migration would apply.
+    pub(crate) async fn waiting_migrations(self) -> Result<Vec<String>> {
+        Ok(Script::find(self.connection, self.statements).await?.map(|script| script.applied).unwrap_or_default())
+    }
 }
 
 impl OpenMigration<'_> {
@@ -80,30 +99,6 @@ fn is_made_already(error: &sqlx::Error) -> bool {
     const CODES: [&str; 5] = ["23505", "42P06", "42P07", "42710", "42723"];
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| CODES.contains(&&*code))
-}
-
-/// The statements that a migration would send, in its order, as one text. `None`: there is nothing to do.
-pub(crate) async fn migration_sql(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    lock_timeout: Duration,
-) -> Result<Option<String>> {
-    let Some(script) = Script::find(connection, statements).await? else { return Ok(None) };
-    let opening = script.opening(statements.schema(), lock_timeout);
-    // A client can have another encoding than this text.
-    let encoding = "SET LOCAL client_encoding = 'UTF8'";
-    let sent = ["BEGIN", encoding]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(opening)
-        .chain(script.sent)
-        .chain(["COMMIT".to_owned()]);
-    Ok(Some(sent.map(|sql| ended(&sql)).collect()))
-}
-
-/// The names of the migrations that a migration would apply.
-pub(crate) async fn waiting_migrations(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
-    Ok(Script::find(connection, statements).await?.map(|script| script.applied).unwrap_or_default())
 }
 
 /// A statement, or several, with an end and an empty line.
@@ -190,7 +185,7 @@ impl Script {
     /// `None`: none is missing.
     async fn find(connection: &mut PgConnection, statements: &Statements) -> Result<Option<Self>> {
         let schema = statements.schema();
-        let version = schema_version(connection, statements).await?;
+        let version = statements.over(connection).schema_version().await?;
         let found = match version.check(schema) {
             Ok(()) => return Ok(None),
             Err(Error::NotMigrated { found, .. }) => found,

@@ -1,9 +1,9 @@
 //! The migrations, and which of them a schema has seen.
 
-use sqlx::{PgConnection, Row};
+use sqlx::Row;
 
 use crate::error::{Error, Result};
-use crate::store::Statements;
+use crate::store::Store;
 use crate::words::ident::SchemaName;
 
 macro_rules! migrations {
@@ -112,37 +112,39 @@ impl SchemaVersion {
     }
 }
 
-/// The version of the schema in the database.
-///
-/// # Errors
-///
-/// [`Error::IncompatibleSchema`] where a migration that it has seen is not this library's: until the first release the
-/// migrations themselves are edited. Without the feature `migrate` only the versions are compared.
-pub(crate) async fn schema_version(connection: &mut PgConnection, statements: &Statements) -> Result<SchemaVersion> {
-    let mut latest = SchemaVersion { found: 0, oldest: 0 };
-    let has_history: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
-        .bind(format!("{}.{HISTORY}", statements.schema().quoted()))
-        .fetch_one(&mut *connection)
-        .await?
-        .try_get(0)?;
-    if !has_history {
-        return Ok(latest);
-    }
-    let known = checksums(MIGRATIONS);
-    // Not prepared: a statement that was prepared before the schema moved would fail for its types, and not say so. Nor is it
-    // unnamed: a pooler could bind that on another connection.
-    for row in sqlx::raw_sql(statements.schema_version.clone()).fetch_all(connection).await? {
-        let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
-        let is_known = known.iter().find(|(known, _)| *known == version);
-        if is_known.is_some_and(|(_, checksum)| checksum != row.get::<&str, _>("checksum")) {
-            return Err(Error::IncompatibleSchema {
-                schema: statements.schema().clone(),
-                found: label(version, &name),
-            });
+impl Store<'_> {
+    /// The version of the schema in the database.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IncompatibleSchema`] where a migration that it has seen is not this library's: until the first release the
+    /// migrations themselves are edited. Without the feature `migrate` only the versions are compared.
+    pub(crate) async fn schema_version(self) -> Result<SchemaVersion> {
+        let mut latest = SchemaVersion { found: 0, oldest: 0 };
+        let has_history: bool = sqlx::query("SELECT to_regclass($1) IS NOT NULL")
+            .bind(format!("{}.{HISTORY}", self.statements.schema().quoted()))
+            .fetch_one(&mut *self.connection)
+            .await?
+            .try_get(0)?;
+        if !has_history {
+            return Ok(latest);
         }
-        latest = SchemaVersion { found: version, oldest: latest.oldest.max(row.try_get("oldest")?) };
+        let known = checksums(MIGRATIONS);
+        // Not prepared: a statement that was prepared before the schema moved would fail for its types, and not say so. Nor is it
+        // unnamed: a pooler could bind that on another self.connection.
+        for row in sqlx::raw_sql(self.statements.schema_version.clone()).fetch_all(self.connection).await? {
+            let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
+            let is_known = known.iter().find(|(known, _)| *known == version);
+            if is_known.is_some_and(|(_, checksum)| checksum != row.get::<&str, _>("checksum")) {
+                return Err(Error::IncompatibleSchema {
+                    schema: self.statements.schema().clone(),
+                    found: label(version, &name),
+                });
+            }
+            latest = SchemaVersion { found: version, oldest: latest.oldest.max(row.try_get("oldest")?) };
+        }
+        Ok(latest)
     }
-    Ok(latest)
 }
 
 /// Such as `V1 job`.

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row, SqlStr};
 
 use crate::error::{Error, Result};
-use crate::store::{Statements, query};
+use crate::store::{Statements, Store, query};
 use crate::words::ident::PlaceName;
 use crate::words::place_by::hashed_index;
 
@@ -63,16 +63,14 @@ pub(crate) async fn place_identity(connection: &mut PgConnection, statement: &Sq
     row.as_ref().map(identity).transpose()
 }
 
-/// Makes the schema a place, or finds that it is this place already. `adopts`: the place is in this database now.
-pub(crate) async fn name_place(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    place: &PlaceIdentity,
-    adopts: bool,
-) -> Result<()> {
-    let naming = query(&statements.name_place).bind(place.name.as_str()).bind(place.hashed.as_deref()).bind(adopts);
-    naming.execute(connection).await?;
-    Ok(())
+impl Store<'_> {
+    /// Makes the schema a place, or finds that it is this place already. `adopts`: the place is in this database now.
+    pub(crate) async fn name_place(self, place: &PlaceIdentity, adopts: bool) -> Result<()> {
+        let naming =
+            query(&self.statements.name_place).bind(place.name.as_str()).bind(place.hashed.as_deref()).bind(adopts);
+        naming.execute(self.connection).await?;
+        Ok(())
+    }
 }
 
 fn identity(row: &PgRow) -> Result<PlaceIdentity> {

@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Row};
 
 use crate::error::Result;
-use crate::store::{Statements, query};
+use crate::store::{Statements, Store, query};
 
 /// The server session in which a statement runs.
 #[derive(Clone, Copy, Debug)]
@@ -14,9 +14,11 @@ struct Session {
 }
 
 /// The session that the statement runs in.
-async fn session(connection: &mut PgConnection, statements: &Statements) -> Result<Session> {
-    let row = query(&statements.session).fetch_one(connection).await?;
-    Ok(Session { id: row.try_get("id")?, keeps_apart: row.try_get("keeps_apart")? })
+impl Store<'_> {
+    async fn session(self) -> Result<Session> {
+        let row = query(&self.statements.session).fetch_one(self.connection).await?;
+        Ok(Session { id: row.try_get("id")?, keeps_apart: row.try_get("keeps_apart")? })
+    }
 }
 
 /// The pooler between a client and the database.
@@ -42,9 +44,9 @@ pub(crate) async fn pooling(
     // Two statements on one before the other: a pooler that assigns two sessions in turn would look like a direct
     // connection.
     for _ in 0..3 {
-        ones.push(session(one, statements).await?);
-        ones.push(session(one, statements).await?);
-        others.push(session(other, statements).await?);
+        ones.push(statements.over(one).session().await?);
+        ones.push(statements.over(one).session().await?);
+        others.push(statements.over(other).session().await?);
     }
     let (own, others_own) = (ones[0].id, others[0].id);
     let are_apart =

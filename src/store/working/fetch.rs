@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
+use sqlx::Row;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::fetch_answer::{self, Fetched, order_of_work};
 use crate::error::Result;
-use crate::store::{Statements, query};
+use crate::store::{Store, query};
 use crate::words::ident::QueueName;
 use crate::words::job::JobRow;
 use crate::words::state::JobState;
@@ -89,38 +89,65 @@ pub(crate) struct Demand<'a> {
     pub(crate) cursor: &'a [Position],
 }
 
-/// Takes up to the free slots of each queue, of the given kinds only, in the order of work, and starts a run of each job.
-/// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first.
-pub(crate) async fn fetch(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    Demand { slots, suspects, kinds, cursor }: Demand<'_>,
-) -> Result<Fetched> {
-    let (suspects, is_alone, memory) = match suspects {
-        SuspectLimit::Planned(memory) => (None, false, Some(memory)),
-        SuspectLimit::AtMost(count) => (Some(count), false, None),
-        #[cfg(feature = "testing")]
-        SuspectLimit::OneAlone => (Some(1), true, None),
-    };
-    let rows = query(&statements.fetch)
-        .bind(worker)
-        .bind(Json(arguments(slots)))
-        .bind(kinds)
-        .bind(suspects)
-        .bind(is_alone)
-        .bind(cursor.iter().map(|position| position.queue.as_str()).collect::<Vec<_>>())
-        .bind(cursor.iter().map(|position| position.priority).collect::<Vec<_>>())
-        .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
-        .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
-        .bind(memory)
-        .fetch_all(&mut *connection)
-        .await?;
-    let mut fetched = fetch_answer::read(&rows, worker)?;
-    read_claims(connection, statements, &mut fetched.jobs).await?;
-    // UPDATE returns rows in no promised order.
-    fetched.jobs.sort_by(order_of_work);
-    Ok(fetched)
+impl Store<'_> {
+    /// Takes up to the free slots of each queue, of the given kinds only, in the order of work, and starts a run of each job.
+    /// In queues with positions in the cursor the scan begins behind these, which come with the highest priority first.
+    pub(crate) async fn fetch(
+        self,
+        worker: Uuid,
+        Demand { slots, suspects, kinds, cursor }: Demand<'_>,
+    ) -> Result<Fetched> {
+        let (suspects, is_alone, memory) = match suspects {
+            SuspectLimit::Planned(memory) => (None, false, Some(memory)),
+            SuspectLimit::AtMost(count) => (Some(count), false, None),
+            #[cfg(feature = "testing")]
+            SuspectLimit::OneAlone => (Some(1), true, None),
+        };
+        let rows = query(&self.statements.fetch)
+            .bind(worker)
+            .bind(Json(arguments(slots)))
+            .bind(kinds)
+            .bind(suspects)
+            .bind(is_alone)
+            .bind(cursor.iter().map(|position| position.queue.as_str()).collect::<Vec<_>>())
+            .bind(cursor.iter().map(|position| position.priority).collect::<Vec<_>>())
+            .bind(cursor.iter().map(|position| position.scheduled_at).collect::<Vec<_>>())
+            .bind(cursor.iter().map(|position| position.id).collect::<Vec<_>>())
+            .bind(memory)
+            .fetch_all(&mut *self.connection)
+            .await?;
+        let mut fetched = fetch_answer::read(&rows, worker)?;
+        self.read_claims(&mut fetched.jobs).await?;
+        // UPDATE returns rows in no promised order.
+        fetched.jobs.sort_by(order_of_work);
+        Ok(fetched)
+    }
+
+    /// Reads the claims of jobs that came back to their unique states when they were fetched: whether they got their claim
+    /// was settled after their rows were read.
+    async fn read_claims(self, jobs: &mut [JobRow]) -> Result<()> {
+        let came_back = |job: &JobRow| {
+            let is_unique_now = job.unique_states.is_some_and(|states| states.contains(JobState::Running));
+            !job.claims && is_unique_now && job.unique_key.is_some()
+        };
+        let ids: Vec<_> = jobs.iter().filter(|job| came_back(job)).map(|job| job.id.as_uuid()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = query(&self.statements.claiming_jobs).bind(&ids).fetch_all(self.connection).await?;
+        let claiming = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<HashSet<Uuid>>>()?;
+        for job in jobs {
+            job.claims |= claiming.contains(&job.id.as_uuid());
+        }
+        Ok(())
+    }
+
+    /// Gives back the jobs that run under this lease according to the database and are not in hand. Answers how many there were.
+    pub(crate) async fn give_back(self, worker: Uuid, in_hand: &[Uuid]) -> Result<i64> {
+        let query = query(&self.statements.give_back).bind(worker).bind(in_hand);
+        let row = query.fetch_optional(self.connection).await?;
+        Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
+    }
 }
 
 /// The queues in the argument of the SQL function `_fetch_jobs`.
@@ -151,37 +178,6 @@ impl<'a> QueueArgument<'a> {
     }
 }
 
-/// Reads the claims of jobs that came back to their unique states when they were fetched: whether they got their claim
-/// was settled after their rows were read.
-async fn read_claims(connection: &mut PgConnection, statements: &Statements, jobs: &mut [JobRow]) -> Result<()> {
-    let came_back = |job: &JobRow| {
-        let is_unique_now = job.unique_states.is_some_and(|states| states.contains(JobState::Running));
-        !job.claims && is_unique_now && job.unique_key.is_some()
-    };
-    let ids: Vec<_> = jobs.iter().filter(|job| came_back(job)).map(|job| job.id.as_uuid()).collect();
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let rows = query(&statements.claiming_jobs).bind(&ids).fetch_all(connection).await?;
-    let claiming = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<HashSet<Uuid>>>()?;
-    for job in jobs {
-        job.claims |= claiming.contains(&job.id.as_uuid());
-    }
-    Ok(())
-}
-
 fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-/// Gives back the jobs that run under this lease according to the database and are not in hand. Answers how many there were.
-pub(crate) async fn give_back(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    in_hand: &[Uuid],
-) -> Result<i64> {
-    let query = query(&statements.give_back).bind(worker).bind(in_hand);
-    let row = query.fetch_optional(connection).await?;
-    Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::postgres::types::PgInterval;
-use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{Statements, interval, lock_timeout, query};
+use crate::store::{Store, interval, lock_timeout, query};
 use crate::words::ident::{JobId, QueueName};
 use crate::words::job::JobRow;
 use crate::words::job_error::ErrorDetails;
@@ -127,63 +127,86 @@ pub(crate) enum EndStatement {
     Other,
 }
 
-/// Ends runs, which must be sorted by id, each job once. Runs of one [`EndStatement`] take the least. In a mix a row that should
-/// go is kept, for the pruner to delete. `lock_wait` limits the wait for each row that is locked. Without it the
-/// connection's own `lock_timeout` does.
-pub(crate) async fn finish(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    results: &[&RunResult],
-    lock_wait: Option<Duration>,
-) -> Result<FinishedStates> {
-    // In a transaction of its own, so that it holds up no row of a job. Where the results are not recorded, they are sent
-    // again, and so is this.
-    hold_back(connection, statements, results).await?;
-    let are_all = |ending| results.iter().all(|result| result.ending() == ending);
-    let (statement, outcomes) = if are_all(EndStatement::Complete) {
-        (&statements.complete, None)
-    } else if are_all(EndStatement::Delete) {
-        (&statements.delete, None)
-    } else {
-        (&statements.finish, Some(Outcomes::of(results)))
-    };
-    let mut finishing = query(statement)
-        .bind(worker)
-        .bind(lock_wait.map(lock_timeout))
-        .bind(results.iter().map(|result| result.id.as_uuid()).collect::<Vec<_>>())
-        .bind(results.iter().map(|result| stored(result.run)).collect::<Vec<_>>());
-    if let Some(Outcomes { names, delays, errors, outputs, progress, details }) = outcomes {
-        finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress).bind(details);
-    }
-    let mut finished = FinishedStates::with_capacity(results.len());
-    for row in finishing.fetch_all(connection).await? {
-        let state: JobState = row.try_get::<&str, _>("state")?.parse()?;
-        let ids = row.try_get::<Vec<Uuid>, _>("ids")?;
-        let discarded = row.try_get::<Option<Vec<Uuid>>, _>("discarded")?.unwrap_or_default();
-        let state_of = |id| if discarded.contains(&id) { JobState::Discarded } else { state };
-        finished.extend(ids.into_iter().map(|id| (JobId::from(id), state_of(id))));
-    }
-    Ok(finished)
-}
-
-/// Holds the queues and groups of runs that say so, each for the longest time that one says.
-async fn hold_back(connection: &mut PgConnection, statements: &Statements, results: &[&RunResult]) -> Result<()> {
-    let mut holds = BTreeMap::<&Hold, Duration>::new();
-    for result in results {
-        if let Verdict::Snooze { delay, hold: Some(hold) } = &result.verdict {
-            let longest = holds.entry(hold).or_default();
-            *longest = (*longest).max(*delay);
+impl Store<'_> {
+    /// Ends runs, which must be sorted by id, each job once. Runs of one [`EndStatement`] take the least. In a mix a row that should
+    /// go is kept, for the pruner to delete. `lock_wait` limits the wait for each row that is locked. Without it the
+    /// connection's own `lock_timeout` does.
+    pub(crate) async fn finish(
+        self,
+        worker: Uuid,
+        results: &[&RunResult],
+        lock_wait: Option<Duration>,
+    ) -> Result<FinishedStates> {
+        // In a transaction of its own, so that it holds up no row of a job. Where the results are not recorded, they are sent
+        // again, and so is this.
+        self.statements.over(self.connection).hold_back(results).await?;
+        let are_all = |ending| results.iter().all(|result| result.ending() == ending);
+        let (statement, outcomes) = if are_all(EndStatement::Complete) {
+            (&self.statements.complete, None)
+        } else if are_all(EndStatement::Delete) {
+            (&self.statements.delete, None)
+        } else {
+            (&self.statements.finish, Some(Outcomes::of(results)))
+        };
+        let mut finishing = query(statement)
+            .bind(worker)
+            .bind(lock_wait.map(lock_timeout))
+            .bind(results.iter().map(|result| result.id.as_uuid()).collect::<Vec<_>>())
+            .bind(results.iter().map(|result| stored(result.run)).collect::<Vec<_>>());
+        if let Some(Outcomes { names, delays, errors, outputs, progress, details }) = outcomes {
+            finishing = finishing.bind(names).bind(delays).bind(errors).bind(outputs).bind(progress).bind(details);
         }
+        let mut finished = FinishedStates::with_capacity(results.len());
+        for row in finishing.fetch_all(self.connection).await? {
+            let state: JobState = row.try_get::<&str, _>("state")?.parse()?;
+            let ids = row.try_get::<Vec<Uuid>, _>("ids")?;
+            let discarded = row.try_get::<Option<Vec<Uuid>>, _>("discarded")?.unwrap_or_default();
+            let state_of = |id| if discarded.contains(&id) { JobState::Discarded } else { state };
+            finished.extend(ids.into_iter().map(|id| (JobId::from(id), state_of(id))));
+        }
+        Ok(finished)
     }
-    if holds.is_empty() {
-        return Ok(());
+
+    /// Holds the queues and groups of runs that say so, each for the longest time that one says.
+    async fn hold_back(self, results: &[&RunResult]) -> Result<()> {
+        let mut holds = BTreeMap::<&Hold, Duration>::new();
+        for result in results {
+            if let Verdict::Snooze { delay, hold: Some(hold) } = &result.verdict {
+                let longest = holds.entry(hold).or_default();
+                *longest = (*longest).max(*delay);
+            }
+        }
+        if holds.is_empty() {
+            return Ok(());
+        }
+        let (queues, groups): (Vec<_>, Vec<_>) =
+            holds.keys().map(|hold| (hold.queue.as_str(), hold.group.as_deref())).unzip();
+        let lengths: Vec<_> = holds.values().map(|length| interval(*length)).collect();
+        query(&self.statements.hold_back).bind(queues).bind(groups).bind(lengths).execute(self.connection).await?;
+        Ok(())
     }
-    let (queues, groups): (Vec<_>, Vec<_>) =
-        holds.keys().map(|hold| (hold.queue.as_str(), hold.group.as_deref())).unzip();
-    let lengths: Vec<_> = holds.values().map(|length| interval(*length)).collect();
-    query(&statements.hold_back).bind(queues).bind(groups).bind(lengths).execute(connection).await?;
-    Ok(())
+
+    /// Which of these runs are still their worker's; `false`: it was taken away; not there: the job is gone. Sorted as for
+    /// [`finish`].
+    pub(crate) async fn still_held(self, worker: Uuid, runs: &[(JobId, u32)]) -> Result<HashMap<JobId, bool>> {
+        let (ids, numbers): (Vec<_>, Vec<_>) = runs.iter().map(|(id, run)| (id.as_uuid(), stored(*run))).unzip();
+        let rows =
+            query(&self.statements.still_held).bind(worker).bind(ids).bind(numbers).fetch_all(self.connection).await?;
+        rows.iter().map(|row| Ok((job_id(row)?, row.try_get("is_held")?))).collect()
+    }
+
+    /// Which of these jobs exist and are not completed.
+    pub(crate) async fn not_completed(self, ids: &[Uuid]) -> Result<HashSet<JobId>> {
+        let rows = query(&self.statements.not_completed).bind(ids).fetch_all(self.connection).await?;
+        rows.iter().map(job_id).collect()
+    }
+
+    /// Which of these jobs another transaction has locked, even if only against deletion.
+    pub(crate) async fn locked(self, ids: &[JobId]) -> Result<HashSet<JobId>> {
+        let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
+        let rows = query(&self.statements.locked_jobs).bind(ids).fetch_all(self.connection).await?;
+        rows.iter().map(job_id).collect()
+    }
 }
 
 /// The results of runs, as the statement takes them: an array for each column.
@@ -223,40 +246,6 @@ impl<'a> Outcomes<'a> {
         }
         outcomes
     }
-}
-
-/// Which of these runs are still their worker's; `false`: it was taken away; not there: the job is gone. Sorted as for
-/// [`finish`].
-pub(crate) async fn still_held(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    worker: Uuid,
-    runs: &[(JobId, u32)],
-) -> Result<HashMap<JobId, bool>> {
-    let (ids, numbers): (Vec<_>, Vec<_>) = runs.iter().map(|(id, run)| (id.as_uuid(), stored(*run))).unzip();
-    let rows = query(&statements.still_held).bind(worker).bind(ids).bind(numbers).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok((job_id(row)?, row.try_get("is_held")?))).collect()
-}
-
-/// Which of these jobs exist and are not completed.
-pub(crate) async fn not_completed(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    ids: &[Uuid],
-) -> Result<HashSet<JobId>> {
-    let rows = query(&statements.not_completed).bind(ids).fetch_all(connection).await?;
-    rows.iter().map(job_id).collect()
-}
-
-/// Which of these jobs another transaction has locked, even if only against deletion.
-pub(crate) async fn locked(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    ids: &[JobId],
-) -> Result<HashSet<JobId>> {
-    let ids: Vec<_> = ids.iter().map(|id| id.as_uuid()).collect();
-    let rows = query(&statements.locked_jobs).bind(ids).fetch_all(connection).await?;
-    rows.iter().map(job_id).collect()
 }
 
 fn job_id(row: &PgRow) -> Result<JobId> {

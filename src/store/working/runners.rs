@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{FOR_EVER, Statements, interval, query};
+use crate::store::{FOR_EVER, Store, interval, query};
 use crate::words::retention::Retention;
 
 /// The queues of a runner with their own retention of completed jobs.
@@ -45,43 +45,6 @@ pub(crate) struct RunnerRow {
     pub(crate) host: Option<String>,
 }
 
-/// Inserts the row of a runner, with a lease of one term.
-pub(crate) async fn register_runner(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    id: Uuid,
-    runner: &RunnerRow,
-    term: Duration,
-) -> Result<CompletedKept> {
-    let RunnerRow { name, queues, slots, kinds, retention, periodic, registered, version, host } = runner;
-    let Retention { completed, cancelled, discarded } = retention;
-    let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
-    let row = query(&statements.register_runner)
-        .bind(id)
-        .bind(name)
-        .bind(queues)
-        .bind(interval(term))
-        .bind(kinds)
-        .bind(keep(completed))
-        .bind(keep(cancelled))
-        .bind(keep(discarded))
-        .bind(slots)
-        .bind(Json(periodic))
-        .bind(Json(registered))
-        .bind(version)
-        .bind(host)
-        .fetch_one(connection)
-        .await?;
-    CompletedKept::read(&row)
-}
-
-/// Notes that a runner of this version starts. It is called before the runner enters its row, which would be found. A runner that
-/// takes a new lease goes on with its version.
-pub(crate) async fn note_deploy(connection: &mut PgConnection, statements: &Statements, version: &str) -> Result<()> {
-    query(&statements.note_deploy).bind(version).execute(connection).await?;
-    Ok(())
-}
-
 /// How many results were recorded under a runner's lease so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Worked {
@@ -89,38 +52,60 @@ pub(crate) struct Worked {
     pub(crate) failed: i64,
 }
 
-/// Extends a lease by one term, and stores how many results were recorded under it. `None`: the lease is lost.
-pub(crate) async fn extend_lease(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    id: Uuid,
-    term: Duration,
-    worked: Worked,
-) -> Result<Option<CompletedKept>> {
-    let query = query(&statements.extend_lease).bind(id).bind(interval(term));
-    let row = query.bind(worked.completed).bind(worked.failed).fetch_optional(connection).await?;
-    row.map(|row| CompletedKept::read(&row)).transpose()
-}
+impl Store<'_> {
+    /// Inserts the row of a runner, with a lease of one term.
+    pub(crate) async fn register_runner(self, id: Uuid, runner: &RunnerRow, term: Duration) -> Result<CompletedKept> {
+        let RunnerRow { name, queues, slots, kinds, retention, periodic, registered, version, host } = runner;
+        let Retention { completed, cancelled, discarded } = retention;
+        let keep = |kept: &Option<Duration>| kept.map_or(FOR_EVER, interval);
+        let row = query(&self.statements.register_runner)
+            .bind(id)
+            .bind(name)
+            .bind(queues)
+            .bind(interval(term))
+            .bind(kinds)
+            .bind(keep(completed))
+            .bind(keep(cancelled))
+            .bind(keep(discarded))
+            .bind(slots)
+            .bind(Json(periodic))
+            .bind(Json(registered))
+            .bind(version)
+            .bind(host)
+            .fetch_one(self.connection)
+            .await?;
+        CompletedKept::read(&row)
+    }
 
-/// Sets whether the runner is idle and listens for wake-ups.
-pub(crate) async fn set_runner_idle(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    id: Uuid,
-    idle: bool,
-) -> Result<()> {
-    query(&statements.set_runner_idle).bind(id).bind(idle).execute(connection).await?;
-    Ok(())
-}
+    /// Notes that a runner of this version starts. It is called before the runner enters its row, which would be found. A runner that
+    /// takes a new lease goes on with its version.
+    pub(crate) async fn note_deploy(self, version: &str) -> Result<()> {
+        query(&self.statements.note_deploy).bind(version).execute(self.connection).await?;
+        Ok(())
+    }
 
-/// Deletes the row of a runner that stopped.
-pub(crate) async fn remove_runner(connection: &mut PgConnection, statements: &Statements, id: Uuid) -> Result<()> {
-    query(&statements.remove_runner).bind(id).execute(connection).await?;
-    Ok(())
-}
+    /// Extends a lease by one term, and stores how many results were recorded under it. `None`: the lease is lost.
+    pub(crate) async fn extend_lease(self, id: Uuid, term: Duration, worked: Worked) -> Result<Option<CompletedKept>> {
+        let query = query(&self.statements.extend_lease).bind(id).bind(interval(term));
+        let row = query.bind(worked.completed).bind(worked.failed).fetch_optional(self.connection).await?;
+        row.map(|row| CompletedKept::read(&row)).transpose()
+    }
 
-/// The names of the live runners.
-pub(crate) async fn live_runners(connection: &mut PgConnection, statements: &Statements) -> Result<Vec<String>> {
-    let rows = query(&statements.live_runners).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
+    /// Sets whether the runner is idle and listens for wake-ups.
+    pub(crate) async fn set_runner_idle(self, id: Uuid, idle: bool) -> Result<()> {
+        query(&self.statements.set_runner_idle).bind(id).bind(idle).execute(self.connection).await?;
+        Ok(())
+    }
+
+    /// Deletes the row of a runner that stopped.
+    pub(crate) async fn remove_runner(self, id: Uuid) -> Result<()> {
+        query(&self.statements.remove_runner).bind(id).execute(self.connection).await?;
+        Ok(())
+    }
+
+    /// The names of the live runners.
+    pub(crate) async fn live_runners(self) -> Result<Vec<String>> {
+        let rows = query(&self.statements.live_runners).fetch_all(self.connection).await?;
+        rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
+    }
 }

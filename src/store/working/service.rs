@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transac
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::store::{Statements, interval, milliseconds, query};
+use crate::store::{Store, interval, milliseconds, query};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
 
@@ -54,41 +54,6 @@ pub(crate) async fn begin_bounded(pool: &PgPool) -> Result<Transaction<'static, 
     Ok(pool.begin_with(BOUNDS_OF_TRANSACTION).await?)
 }
 
-/// Takes or extends the lease of a service. `None`: the holder has it now. Otherwise the time that another runner still
-/// has it.
-pub(crate) async fn take_service(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    service: &str,
-    holder: Uuid,
-    runner: &str,
-    term: Duration,
-) -> Result<Option<Duration>> {
-    let row = query(&statements.take_service)
-        .persistent(false)
-        .bind(service)
-        .bind(holder)
-        .bind(runner)
-        .bind(interval(term))
-        .fetch_one(connection)
-        .await?;
-    if row.try_get("is_held")? {
-        return Ok(None);
-    }
-    Ok(Some(row.try_get::<Option<i64>, _>("free_in")?.map_or(Duration::ZERO, milliseconds)))
-}
-
-/// Releases the lease of a service.
-pub(crate) async fn release_service(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    service: &str,
-    holder: Uuid,
-) -> Result<()> {
-    query(&statements.release_service).persistent(false).bind(service).bind(holder).execute(connection).await?;
-    Ok(())
-}
-
 /// A job that a service changed, of which an event tells.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ChangedJob {
@@ -115,37 +80,67 @@ pub(crate) struct ServiceRun {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Runs a service once. The statements are planned for each call: they are rare, and a plan that was made for a small table
-/// is wrong for a large one.
-pub(crate) async fn run_service(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    service: &str,
-    settings: &Value,
-    state: &Value,
-) -> Result<ServiceRun> {
-    let query = query(&statements.run_service).persistent(false).bind(service).bind(settings).bind(state);
-    let row = query.fetch_one(connection).await?;
-    Ok(ServiceRun {
-        changed: row.try_get::<i64, _>("changed")?.max(0).unsigned_abs(),
-        next_in: milliseconds(row.try_get("next_in")?),
-        state: row.try_get("state")?,
-        jobs: row.try_get::<Json<_>, _>("jobs")?.0,
-        warnings: row.try_get::<Json<_>, _>("warnings")?.0,
-    })
-}
-
-/// Releases and cancels the children of all parents that have ended. Returns whether there were any.
-#[cfg(feature = "testing")]
-pub(crate) async fn release_children(connection: &mut PgConnection, statements: &Statements) -> Result<bool> {
-    let (settings, mut state) = (serde_json::json!({}), serde_json::json!({}));
-    let (mut has_changed, mut idle_runs) = (false, 0);
-    // A run that changes no child may have moved edges of a replaced job, which the next run links.
-    while idle_runs < 2 {
-        let run = run_service(&mut *connection, statements, "releaser", &settings, &state).await?;
-        has_changed |= run.changed > 0;
-        idle_runs = if run.changed == 0 && !run.next_in.is_zero() { idle_runs + 1 } else { 0 };
-        state = run.state;
+impl Store<'_> {
+    /// Takes or extends the lease of a service. `None`: the holder has it now. Otherwise the time that another runner still
+    /// has it.
+    pub(crate) async fn take_service(
+        self,
+        service: &str,
+        holder: Uuid,
+        runner: &str,
+        term: Duration,
+    ) -> Result<Option<Duration>> {
+        let row = query(&self.statements.take_service)
+            .persistent(false)
+            .bind(service)
+            .bind(holder)
+            .bind(runner)
+            .bind(interval(term))
+            .fetch_one(self.connection)
+            .await?;
+        if row.try_get("is_held")? {
+            return Ok(None);
+        }
+        Ok(Some(row.try_get::<Option<i64>, _>("free_in")?.map_or(Duration::ZERO, milliseconds)))
     }
-    Ok(has_changed)
+
+    /// Releases the lease of a service.
+    pub(crate) async fn release_service(self, service: &str, holder: Uuid) -> Result<()> {
+        query(&self.statements.release_service)
+            .persistent(false)
+            .bind(service)
+            .bind(holder)
+            .execute(self.connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Runs a service once. The statements are planned for each call: they are rare, and a plan that was made for a small table
+    /// is wrong for a large one.
+    pub(crate) async fn run_service(self, service: &str, settings: &Value, state: &Value) -> Result<ServiceRun> {
+        let query = query(&self.statements.run_service).persistent(false).bind(service).bind(settings).bind(state);
+        let row = query.fetch_one(self.connection).await?;
+        Ok(ServiceRun {
+            changed: row.try_get::<i64, _>("changed")?.max(0).unsigned_abs(),
+            next_in: milliseconds(row.try_get("next_in")?),
+            state: row.try_get("state")?,
+            jobs: row.try_get::<Json<_>, _>("jobs")?.0,
+            warnings: row.try_get::<Json<_>, _>("warnings")?.0,
+        })
+    }
+
+    /// Releases and cancels the children of all parents that have ended. Returns whether there were any.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn release_children(self) -> Result<bool> {
+        let (settings, mut state) = (serde_json::json!({}), serde_json::json!({}));
+        let (mut has_changed, mut idle_runs) = (false, 0);
+        // A run that changes no child may have moved edges of a replaced job, which the next run links.
+        while idle_runs < 2 {
+            let run = self.statements.over(self.connection).run_service("releaser", &settings, &state).await?;
+            has_changed |= run.changed > 0;
+            idle_runs = if run.changed == 0 && !run.next_in.is_zero() { idle_runs + 1 } else { 0 };
+            state = run.state;
+        }
+        Ok(has_changed)
+    }
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::Row;
 use sqlx::types::Json;
-use sqlx::{PgConnection, Row};
 use uuid::Uuid;
 
 use super::fetch::{QueueDemand, arguments};
 use crate::error::Result;
-use crate::store::{Statements, begin_limited, commit, interval, query};
+use crate::store::{Store, begin_limited, commit, interval, query};
 
 /// A fetch that failed.
 pub(crate) struct FailedFetch<'a> {
@@ -36,37 +36,38 @@ pub(crate) fn is_of_values(code: &str) -> bool {
     ["22", "54", "58", "XX"].iter().any(|class| code.starts_with(class))
 }
 
-/// Tries the jobs that the fetch would take, or `only` these, for so long at most, and sets those aside that are at fault.
-/// Changes `memory`, so that later fetches leave them out.
-pub(crate) async fn set_aside(
-    connection: &mut PgConnection,
-    statements: &Statements,
-    failed: &FailedFetch<'_>,
-    only: Option<&[Uuid]>,
-    limit: Duration,
-    memory: &mut Value,
-) -> Result<Vec<TriedJob>> {
-    let mut transaction = begin_limited(connection, Some(limit)).await?;
-    let asking = query(&statements.set_aside)
-        .persistent(false)
-        .bind(failed.worker)
-        .bind(Json(arguments(failed.slots)))
-        .bind(failed.kinds)
-        .bind(only)
-        .bind(failed.may_be_size)
-        .bind(interval(limit))
-        .bind(&failed.error)
-        .bind(&*memory);
-    let rows = asking.fetch_all(&mut transaction).await?;
-    commit(transaction).await?;
-    let mut tried = Vec::with_capacity(rows.len());
-    for row in &rows {
-        match row.try_get("id")? {
-            Some(id) => {
-                tried.push(TriedJob { id, is_tried: row.try_get("is_tried")?, problem: row.try_get("problem")? })
+impl Store<'_> {
+    /// Tries the jobs that the fetch would take, or `only` these, for so long at most, and sets those aside that are at fault.
+    /// Changes `memory`, so that later fetches leave them out.
+    pub(crate) async fn set_aside(
+        self,
+        failed: &FailedFetch<'_>,
+        only: Option<&[Uuid]>,
+        limit: Duration,
+        memory: &mut Value,
+    ) -> Result<Vec<TriedJob>> {
+        let mut transaction = begin_limited(self.connection, Some(limit)).await?;
+        let asking = query(&self.statements.set_aside)
+            .persistent(false)
+            .bind(failed.worker)
+            .bind(Json(arguments(failed.slots)))
+            .bind(failed.kinds)
+            .bind(only)
+            .bind(failed.may_be_size)
+            .bind(interval(limit))
+            .bind(&failed.error)
+            .bind(&*memory);
+        let rows = asking.fetch_all(&mut transaction).await?;
+        commit(transaction).await?;
+        let mut tried = Vec::with_capacity(rows.len());
+        for row in &rows {
+            match row.try_get("id")? {
+                Some(id) => {
+                    tried.push(TriedJob { id, is_tried: row.try_get("is_tried")?, problem: row.try_get("problem")? })
+                }
+                None => *memory = row.try_get("memory")?,
             }
-            None => *memory = row.try_get("memory")?,
         }
+        Ok(tried)
     }
-    Ok(tried)
 }
