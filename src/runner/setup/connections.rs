@@ -20,12 +20,11 @@
 //!   session. There the role's `statement_timeout` must do it.)
 
 use std::future::Future;
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sqlx::{Connection, PgConnection};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
@@ -51,16 +50,17 @@ const MAX_LIFETIME: Duration = Duration::from_mins(30);
 /// The connections over which a runner fetches and records results.
 pub(in crate::runner) struct Connections {
     own: OwnConnections,
-    permits: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    permits: Semaphore,
+    /// The one that answered last is used first.
+    idle: Mutex<Vec<OpenConnection>>,
     timeout: Duration,
     /// Fires at a stop.
     hurry: CancellationToken,
     has_sessions: bool,
 }
 
-/// An open connection that is not in use. The one that answered last is used first.
-struct Idle {
+/// An open connection. It is closed when it is dropped, unless it is [settled](Connections::settle).
+struct OpenConnection {
     connection: PgConnection,
     opened_at: Instant,
     answered_at: Instant,
@@ -71,9 +71,8 @@ struct Idle {
 impl Connections {
     /// Connections that are opened when they are needed, for a runner with a lease of this term.
     pub(in crate::runner) fn new(own: OwnConnections, term: Duration) -> Self {
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let (timeout, hurry) = (term / 2, CancellationToken::new());
-        Self { own, permits, idle: Arc::default(), timeout, hurry, has_sessions: false }
+        let (permits, timeout, hurry) = (Semaphore::new(MAX_CONNECTIONS), term / 2, CancellationToken::new());
+        Self { own, permits, idle: Mutex::default(), timeout, hurry, has_sessions: false }
     }
 
     /// From now on answers are awaited half as long, so that a stop has time for a second try.
@@ -87,10 +86,13 @@ impl Connections {
     ///
     /// Answers whether each connection has a session of its own.
     pub(in crate::runner) async fn begin(&mut self, statements: &Statements, is_listening: bool) -> Result<bool> {
-        let (mut one, mut other) = tokio::try_join!(self.connection(), self.connection())?;
-        let found = self.answer(store::pooling(&mut one, &mut other, statements)).await;
-        let found = one.settle(found)?;
-        other.settle(Ok(()))?;
+        let found = {
+            let ((_one, mut one), (_other, mut other)) = tokio::try_join!(self.connection(), self.connection())?;
+            let pooling = store::pooling(&mut one.connection, &mut other.connection, statements);
+            let found = self.answer(pooling).await;
+            let found = self.settle(one, found)?;
+            self.settle(other, Ok(found))?
+        };
         let pooler = "it reaches its database through a pooler that gives each transaction another session";
         match found {
             Pooling::Direct => {}
@@ -111,10 +113,10 @@ impl Connections {
             Pooling::KeepsApart => return Ok(false),
         }
         self.has_sessions = true;
-        let idle = std::mem::take(&mut *lock(&self.idle));
+        let idle = std::mem::take(&mut *self.idle());
         for mut idle in idle {
             self.answer(store::plan_by_index(&mut idle.connection, self.longest_statement())).await?;
-            lock(&self.idle).push(idle);
+            self.idle().push(idle);
         }
         Ok(true)
     }
@@ -124,36 +126,36 @@ impl Connections {
         &self,
         statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
     ) -> Result<T> {
-        let mut connection = self.connection().await?;
-        let answer = self.answer(statement(&mut connection)).await;
-        connection.settle(answer)
+        let (_permit, mut open) = self.connection().await?;
+        let answer = self.answer(statement(&mut open.connection)).await;
+        self.settle(open, answer)
     }
 
-    /// A connection for one statement, whose answer is then [settled](RunnerConnection::settle).
-    async fn connection(&self) -> Result<RunnerConnection> {
+    /// A connection for one statement, whose answer is then [settled](Self::settle).
+    async fn connection(&self) -> Result<(SemaphorePermit<'_>, OpenConnection)> {
         self.answer(async {
-            let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
-            let (connection, opened_at) = self.open().await?;
-            Ok(RunnerConnection { connection, opened_at, idle: Arc::clone(&self.idle), _permit: permit })
+            let permit = self.permits.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
+            Ok((permit, self.open().await?))
         })
         .await
     }
 
     /// An idle connection that lives, or a new one.
-    async fn open(&self) -> Result<(PgConnection, Instant)> {
-        let latest = || lock(&self.idle).pop();
+    async fn open(&self) -> Result<OpenConnection> {
+        let latest = || self.idle().pop();
         let check_timeout = time_limit::CHECK_TIMEOUT.min(self.timeout / 4);
-        while let Some(Idle { mut connection, opened_at, answered_at, has_failed }) = latest() {
-            if (answered_at.elapsed() < FRESH && !has_failed) || time_limit::lives(&mut connection, check_timeout).await
-            {
-                return Ok((connection, opened_at));
+        while let Some(mut open) = latest() {
+            let is_fresh = open.answered_at.elapsed() < FRESH && !open.has_failed;
+            if is_fresh || time_limit::lives(&mut open.connection, check_timeout).await {
+                return Ok(open);
             }
         }
         let mut connection = self.own.open().await?;
         if self.has_sessions {
             store::plan_by_index(&mut connection, self.longest_statement()).await?;
         }
-        Ok((connection, Instant::now()))
+        let now = Instant::now();
+        Ok(OpenConnection { connection, opened_at: now, answered_at: now, has_failed: false })
     }
 
     /// How long an answer is awaited.
@@ -183,7 +185,7 @@ impl Connections {
             answer = answer => answer,
             limit = limit => {
                 // The other connections probably fell silent as well, and each would be waited for.
-                lock(&self.idle).clear();
+                self.idle().clear();
                 Err(time_limit::no_answer(limit))
             }
         }
@@ -192,60 +194,34 @@ impl Connections {
     /// Closes the open connections. Later requests get [`sqlx::Error::PoolClosed`].
     pub(in crate::runner) async fn close(&self) {
         self.permits.close();
-        let idle = std::mem::take(&mut *lock(&self.idle));
+        let idle = std::mem::take(&mut *self.idle());
         let closing = async {
-            for Idle { connection, .. } in idle {
+            for OpenConnection { connection, .. } in idle {
                 let _ = connection.close().await;
             }
         };
         let _ = tokio::time::timeout(time_limit::CHECK_TIMEOUT.min(self.timeout / 2), closing).await;
     }
-}
 
-fn lock(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
-    // Nothing panics while it holds the lock.
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A connection that is closed when it is dropped, unless it is [settled](RunnerConnection::settle).
-struct RunnerConnection {
-    connection: PgConnection,
-    opened_at: Instant,
-    idle: Arc<Mutex<Vec<Idle>>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl RunnerConnection {
     /// Passes the answer on, and keeps the connection open if the server can answer other statements over it.
-    fn settle<T>(self, answer: Result<T>) -> Result<T> {
+    fn settle<T>(&self, open: OpenConnection, answer: Result<T>) -> Result<T> {
         let is_of_use = match &answer {
             Ok(_) => true,
             Err(error) => matches!(error, Error::Database(sqlx::Error::Database(_))) && !error.is_of_session(),
         };
+        let mut idle = self.idle();
         if !is_of_use {
             // Opened at the same time, they remember the same.
-            lock(&self.idle).clear();
-        }
-        if is_of_use && self.opened_at.elapsed() < MAX_LIFETIME {
-            let Self { connection, opened_at, idle, .. } = self;
-            let mut idle = lock(&idle);
+            idle.clear();
+        } else if open.opened_at.elapsed() < MAX_LIFETIME {
             idle.retain(|other| other.answered_at.elapsed() < MAX_IDLE);
-            idle.push(Idle { connection, opened_at, answered_at: Instant::now(), has_failed: answer.is_err() });
+            idle.push(OpenConnection { answered_at: Instant::now(), has_failed: answer.is_err(), ..open });
         }
         answer
     }
-}
 
-impl Deref for RunnerConnection {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        &self.connection
-    }
-}
-
-impl DerefMut for RunnerConnection {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.connection
+    fn idle(&self) -> MutexGuard<'_, Vec<OpenConnection>> {
+        // Nothing panics while it holds the lock.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
