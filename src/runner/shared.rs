@@ -1,7 +1,7 @@
 //! The data that the parts of one runner share, grouped by the parts that need them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use super::recording::completed_rows::CompletedRetention;
 use super::recording::result::Ended;
 use super::runs::Runs;
 use super::setup::connections::Connections;
+use super::setup::options::RunnerOptions;
 use super::telemetry::Telemetry;
 use crate::client::Client;
 use crate::error::Result;
@@ -22,11 +23,12 @@ use crate::store::{RunResult, Store, Verdict};
 use crate::words::ident::QueueName;
 use crate::words::retry::RetryPolicy;
 use crate::worker::panics::catch;
-use crate::worker::{Registry, Reports, States};
+use crate::worker::{AnyMiddleware, Registry, Reports, States};
 
 /// The parts of a runner that its tasks share.
 pub(super) struct Shared {
     pub(super) client: Client,
+    pub(super) options: RunnerOptions,
     pub(super) connections: Connections,
     pub(super) leases: Leases,
     pub(super) queues: Vec<QueueSlots>,
@@ -38,44 +40,21 @@ pub(super) struct Shared {
     /// Where runs send their results: to the completer.
     pub(super) results: mpsc::UnboundedSender<Ended>,
     pub(super) workers: Workers,
-    pub(super) polling: PollSettings,
     pub(super) telemetry: Telemetry,
     pub(super) signals: Signals,
     pub(super) tasks: Tasks,
 }
 
-/// The data that an attempt needs.
+/// The code that works jobs, and the data that it needs.
 pub(super) struct Workers {
     pub(super) registry: Registry,
+    /// Around every attempt, the outermost first.
+    pub(super) middleware: Arc<[Arc<dyn AnyMiddleware>]>,
     /// The kinds that have a worker here. Others are left to other runners. `None`: any kind has one.
     pub(super) kinds: Option<Vec<String>>,
     pub(super) states: Arc<States>,
     /// Progress that jobs reported and that is not stored yet.
     pub(super) reports: Arc<Reports>,
-    pub(super) retry_policy: RetryPolicy,
-    pub(super) timeout: Option<Duration>,
-    pub(super) stop_grace: Duration,
-}
-
-impl Workers {
-    /// The retry policy of a kind: its worker's, or the runner's.
-    pub(super) fn retry_policy_of(&self, kind: &str) -> RetryPolicy {
-        let Some(worker) = self.registry.worker(kind) else { return self.retry_policy };
-        // It is the worker's code as well.
-        match catch(|| worker.retry_policy()) {
-            Ok(policy) => policy.unwrap_or(self.retry_policy),
-            Err(panic) => {
-                tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
-                self.retry_policy
-            }
-        }
-    }
-}
-
-/// How an idle runner finds jobs.
-pub(super) struct PollSettings {
-    pub(super) interval: Duration,
-    pub(super) is_listening: bool,
 }
 
 /// The signals between the tasks of the runner.
@@ -112,6 +91,16 @@ impl Default for Tasks {
 }
 
 impl Shared {
+    /// The retry policy of a kind: its worker's, or the runner's.
+    pub(super) fn retry_policy_of(&self, kind: &str) -> RetryPolicy {
+        // It is the worker's code as well.
+        let of_worker = catch(|| self.workers.registry.worker(kind)?.retry_policy()).unwrap_or_else(|panic| {
+            tracing::error!(panic, "the worker panicked when asked for its retry policy: the runner's is used");
+            None
+        });
+        of_worker.unwrap_or(self.options.retry_policy)
+    }
+
     pub(super) fn queue(&self, name: &QueueName) -> Option<&QueueSlots> {
         self.queues.iter().find(|queue| queue.name == *name)
     }
@@ -133,10 +122,9 @@ impl Shared {
 
     /// Gives back jobs that were not started, without using up their attempts.
     pub(super) fn give_back(&self, jobs: impl IntoIterator<Item = UnstartedJob>) {
-        for UnstartedJob { lease, attempt, telemetry, .. } in jobs {
-            let result = RunResult::of(&attempt.row, Verdict::GiveBack { has_started: false });
-            let stop = Arc::clone(&attempt.stop);
-            self.send(Ended { lease, stop, telemetry, result, may_be_completed: false, times: None });
+        for job in jobs {
+            let result = RunResult::of(&job.attempt.row, Verdict::GiveBack { has_started: false });
+            self.send(job.ended(result));
         }
     }
 

@@ -3,12 +3,11 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::any_worker::{AnyWorker, Begun, WorkFuture};
+use super::any_worker::WorkFuture;
 use super::attempt::Attempt;
 use super::running_job::AnyJob;
 use super::state::Needs;
 use crate::words::outcome::{BoxError, IntoResult, Outcome};
-use crate::words::retry::RetryPolicy;
 
 /// Runs around every attempt, of every kind: to measure, to log, to set up resources, to postpone a
 /// job. Given with [`Runner::middleware`](crate::Runner::middleware).
@@ -73,6 +72,19 @@ pub struct Next {
 }
 
 impl Next {
+    /// The work of an attempt with middleware around it, the outermost first.
+    pub(crate) fn around(
+        middleware: &Arc<[Arc<dyn AnyMiddleware>]>,
+        attempt: &Arc<Attempt>,
+        work: WorkFuture<'static>,
+    ) -> WorkFuture<'static> {
+        if middleware.is_empty() {
+            return work;
+        }
+        let (middleware, attempt) = (Arc::clone(middleware), Arc::clone(attempt));
+        Box::pin(Self { middleware, attempt, place: 0, work }.run())
+    }
+
     /// Runs the rest and returns its result.
     ///
     /// # Errors
@@ -110,37 +122,5 @@ impl<M: Middleware> AnyMiddleware for M {
 
     fn needs(&self) -> Needs {
         Middleware::needs(self)
-    }
-}
-
-/// A worker and the middleware around it, the outermost first: a worker as well.
-pub(super) struct Layered {
-    pub(super) middleware: Arc<[Arc<dyn AnyMiddleware>]>,
-    pub(super) worker: Arc<dyn AnyWorker>,
-}
-
-impl AnyWorker for Layered {
-    fn begin(self: Arc<Self>, attempt: Arc<Attempt>) -> Begun {
-        let Begun { work, timeout, error_type } = Arc::clone(&self.worker).begin(Arc::clone(&attempt));
-        let next = Next { middleware: Arc::clone(&self.middleware), attempt, place: 0, work };
-        Begun { work: Box::pin(next.run()), timeout, error_type }
-    }
-
-    fn retry_policy(&self) -> Option<RetryPolicy> {
-        self.worker.retry_policy()
-    }
-
-    fn needs(&self) -> Needs {
-        self.worker.needs()
-    }
-
-    #[cfg(feature = "testing")]
-    fn most(&self) -> usize {
-        self.worker.most()
-    }
-
-    #[cfg(feature = "testing")]
-    fn close_batch(&self) {
-        self.worker.close_batch();
     }
 }

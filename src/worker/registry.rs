@@ -12,7 +12,6 @@ use super::Worker;
 use super::any_worker::{AnyWorker, Typed, Untyped};
 use super::batch::Batched;
 use super::batch_worker::BatchWorker;
-use super::middleware::{AnyMiddleware, Layered};
 use super::options::WorkerOptions;
 use super::running_job::AnyJob;
 use super::state::States;
@@ -24,7 +23,7 @@ use crate::words::outcome::IntoResult;
 use crate::words::retry::RetryPolicy;
 
 /// The workers of a runner, by kind.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Registry {
     workers: HashMap<Cow<'static, str>, Arc<dyn AnyWorker>>,
     /// Works every kind without a worker of its own. `None`: they are left to other runners.
@@ -76,20 +75,6 @@ impl Registry {
         if self.workers.insert(kind.clone(), worker).is_some() {
             self.doubled = Some(kind);
         }
-    }
-
-    /// The same workers, each with this middleware around it, the outermost first.
-    pub(crate) fn layered(&self, middleware: &[Arc<dyn AnyMiddleware>]) -> Self {
-        if middleware.is_empty() {
-            return self.clone();
-        }
-        let middleware: Arc<[_]> = middleware.into();
-        let layered = |worker: &Arc<dyn AnyWorker>| -> Arc<dyn AnyWorker> {
-            Arc::new(Layered { middleware: Arc::clone(&middleware), worker: Arc::clone(worker) })
-        };
-        let workers = self.workers.iter().map(|(kind, worker)| (kind.clone(), layered(worker))).collect();
-        let (queues, kinds) = (self.queues.clone(), self.kinds.clone());
-        Self { workers, others: self.others.as_ref().map(layered), queues, kinds, doubled: self.doubled.clone() }
     }
 
     /// The first kind whose jobs go to a queue that is not among these, and that queue. A kind that names none goes to the

@@ -206,7 +206,7 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
     for (Unreadable { id, kind, queue, attempt, run, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let error = StoredError::coded("unreadable", problem);
-        let verdict = Verdict::Retry { delay: wait_after(shared.workers.retry_policy, attempt), error };
+        let verdict = Verdict::Retry { delay: wait_after(shared.options.retry_policy, attempt), error };
         let result = RunResult { id, attempt, run, verdict, progress: None, is_deleted: false };
         let telemetry = shared.telemetry.of(&kind, &queue);
         shared.send(Ended { lease: Arc::clone(lease), stop, telemetry, result, may_be_completed: false, times: None });

@@ -52,13 +52,14 @@ impl<'a> Polling<'a> {
         if self.activity.is_busy(Instant::now()) {
             return self.gather(GATHERING, is_held_back).await;
         }
-        let Shared { leases, polling, signals, .. } = self.shared;
+        let Shared { leases, options, signals, .. } = self.shared;
         // A new lease is a new row, which does not know of the old one's sleep.
-        if polling.is_listening && self.idle_as != Some(leases.current().id) && self.tell(true).await {
+        if options.is_listening && self.idle_as != Some(leases.current().id) && self.tell(true).await {
             // Register interest before fetching again: that fetch finds earlier inserts, and later inserts notify.
             return;
         }
-        let longest = if is_held_back { polling.interval.min(MAX_HELD_BACK_POLL) } else { polling.interval };
+        let interval = options.poll_interval;
+        let longest = if is_held_back { interval.min(MAX_HELD_BACK_POLL) } else { interval };
         let poll = self.next_poll.min(longest);
         self.next_poll = (self.next_poll * 2).min(longest);
         tokio::select! {

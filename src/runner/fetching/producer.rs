@@ -24,7 +24,7 @@ const MENDED_WAIT: Duration = Duration::from_millis(20);
 pub(in crate::runner) async fn produce(shared: Arc<Shared>) {
     let overdue = async {
         shared.signals.stopping.cancelled().await;
-        tokio::time::sleep(shared.leases.term).await;
+        tokio::time::sleep(shared.options.lease).await;
     };
     let mut producer = Producer::new(&shared);
     tokio::select! {
@@ -147,7 +147,7 @@ impl<'a> Producer<'a> {
         tracing::warn!(%error, "fetch failed, trying again");
         let Self { shared, .. } = self;
         let stopping = &shared.signals.stopping;
-        self.lost_fetches.note_failure(shared.leases.term);
+        self.lost_fetches.note_failure(shared.options.lease);
         // The job at fault is looked for from the heads of the queues.
         self.cursor = Cursor::new(Instant::now());
         let is_mended = tokio::select! {

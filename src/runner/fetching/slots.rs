@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use super::budget::Share;
 use crate::metrics::Load;
 use crate::runner::life::lease::RunnerLease;
+use crate::runner::recording::result::Ended;
 use crate::runner::telemetry::JobTelemetry;
+use crate::store::RunResult;
 use crate::words::ident::QueueName;
 use crate::worker::Attempt;
 
@@ -36,6 +38,20 @@ pub(in crate::runner) struct UnstartedJob {
     pub(in crate::runner) attempt: Arc<Attempt>,
     pub(in crate::runner) telemetry: Arc<JobTelemetry>,
     pub(in crate::runner) since: Instant,
+}
+
+impl UnstartedJob {
+    /// The end of its run, with this result.
+    pub(in crate::runner) fn ended(&self, result: RunResult) -> Ended {
+        Ended {
+            lease: Arc::clone(&self.lease),
+            stop: Arc::clone(&self.attempt.stop),
+            telemetry: Arc::clone(&self.telemetry),
+            result,
+            may_be_completed: false,
+            times: None,
+        }
+    }
 }
 
 /// A queue that the runner works, and how much of it at once.

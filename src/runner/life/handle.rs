@@ -148,7 +148,7 @@ impl RunnerHandle {
 
     async fn stop_in_order(self) -> Result<()> {
         let Self { shared, parts: Parts { producer, completer, heartbeat, background, closing }, stop_timeout } = self;
-        let Shared { connections, leases, runs, workers, signals, tasks, .. } = &*shared;
+        let Shared { options, connections, leases, runs, signals, tasks, .. } = &*shared;
         let began = Instant::now();
         signals.stopping.cancel();
         connections.hurry();
@@ -183,7 +183,7 @@ impl RunnerHandle {
         signals.drained.cancel();
         ended("completer", last_results(&shared, completer)).await;
         tasks.set_aside.close();
-        let left = stop_timeout.saturating_sub(began.elapsed()).max(workers.stop_grace);
+        let left = stop_timeout.saturating_sub(began.elapsed()).max(options.stop_grace);
         if tokio::time::timeout(left, tasks.set_aside.wait()).await.is_err() {
             tracing::warn!(
                 "stop timeout reached: results that the database rejects, or that wait for a lock, are dropped, and their jobs rescued"
@@ -197,7 +197,7 @@ impl RunnerHandle {
         let (removed, (), ()) = tokio::join!(ended("heartbeat", heartbeat), connections.close(), background.wait());
         let removed = removed.unwrap_or(Ok(()));
         // The results are recorded, so a database that does not take the counts only loses these.
-        let writing = time_limit::within(leases.term / 4, shared.client.write_history());
+        let writing = time_limit::within(options.lease / 4, shared.client.write_history());
         if let Err(error) = writing.await {
             tracing::warn!(%error, "history of the last minute not written");
         }
@@ -240,7 +240,7 @@ async fn last_results(shared: &Shared, mut completer: JoinHandle<()>) -> Result<
     let unrecorded = || shared.runs.count().saturating_sub(shared.tasks.set_aside.len());
     let mut left = unrecorded();
     loop {
-        if let Ok(ended) = tokio::time::timeout(shared.leases.term, &mut completer).await {
+        if let Ok(ended) = tokio::time::timeout(shared.options.lease, &mut completer).await {
             return ended;
         }
         let before = std::mem::replace(&mut left, unrecorded());

@@ -45,7 +45,7 @@ impl RunnerHealth {
         let is_stopping = self.shared.signals.stopping.is_cancelled();
         let has_died = !is_stopping && self.parts.iter().any(AbortHandle::is_finished);
         let has_lease = !self.shared.leases.current().lost.is_cancelled();
-        !self.is_finished() && !has_died && has_lease && self.last_heartbeat() < self.shared.leases.term
+        !self.is_finished() && !has_died && has_lease && self.last_heartbeat() < self.shared.options.lease
     }
 
     /// How long ago the last heartbeat was that the database answered. It comes four times a

@@ -42,7 +42,7 @@ pub(in crate::runner) async fn beat(
     mut session: RunnerSession,
     closing: CancellationToken,
 ) -> Result<()> {
-    let term = shared.leases.term;
+    let term = shared.options.lease;
     let rhythm = term / 4;
     let mut extended_at = shared.leases.current().asked_at;
     let mut beat_at = extended_at + rhythm;
@@ -152,7 +152,7 @@ async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<boo
         // would be neither worked nor rescued. A runner that is drained takes no new one.
         return Ok(shared.signals.drained.is_cancelled());
     }
-    let (term, worked) = (shared.leases.term, lease.throughput.worked());
+    let (term, worked) = (shared.options.lease, lease.throughput.worked());
     let store = shared.client.store(session.connection().await?);
     let kept = store.extend_lease(lease.id, term, worked).await?;
     Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
@@ -165,7 +165,7 @@ async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
     let leases = &shared.leases;
     let taking = async {
         let connection = session.connection().await?;
-        let taken = RunnerLease::take(shared.client.store(connection), &leases.row, leases.term).await;
+        let taken = RunnerLease::take(shared.client.store(connection), &leases.row, shared.options.lease).await;
         if taken.is_err() {
             // Where the schema was dropped, or restored at another version, the error says so.
             shared.client.store(connection).schema_version().await?.check(shared.client.schema())?;
@@ -173,7 +173,7 @@ async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
         taken
     };
     let taken = tokio::select! {
-        taken = timeout(leases.term / 4, taking) => taken,
+        taken = timeout(shared.options.lease / 4, taking) => taken,
         // A runner that is drained needs none.
         () = shared.signals.drained.cancelled() => {
             session.cut();

@@ -67,12 +67,11 @@ impl RunnerLease {
 pub(in crate::runner) struct Leases {
     current: RwLock<Arc<RunnerLease>>,
     pub(in crate::runner) row: RunnerRow,
-    pub(in crate::runner) term: Duration,
 }
 
 impl Leases {
-    pub(in crate::runner) fn new(lease: RunnerLease, row: RunnerRow, term: Duration) -> Self {
-        Self { current: RwLock::new(Arc::new(lease)), row, term }
+    pub(in crate::runner) fn new(lease: RunnerLease, row: RunnerRow) -> Self {
+        Self { current: RwLock::new(Arc::new(lease)), row }
     }
 
     pub(in crate::runner) fn current(&self) -> Arc<RunnerLease> {

@@ -2,7 +2,7 @@
 
 use super::result::Ended;
 use crate::error::Error;
-use crate::runner::shared::Workers;
+use crate::runner::shared::Shared;
 use crate::store::{StoredError, Verdict};
 use crate::worker::panics::wait_after;
 
@@ -32,14 +32,14 @@ pub(in crate::runner) fn is_refusal(error: &Error) -> bool {
 }
 
 /// Replaces a result that cannot be stored by one that can. `false`: there is nothing more to leave out.
-pub(in crate::runner) fn replace(workers: &Workers, ended: &mut Ended, error: &Error) -> bool {
-    let Some(replacement) = replace_with(workers, ended, error) else { return false };
+pub(in crate::runner) fn replace(shared: &Shared, ended: &mut Ended, error: &Error) -> bool {
+    let Some(replacement) = replace_with(shared, ended, error) else { return false };
     tracing::error!(job.id = %ended.result.id, %error, replacement, "the database rejects a result: it is replaced");
     true
 }
 
 /// Answers with what the replacement is.
-fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&'static str> {
+fn replace_with(shared: &Shared, ended: &mut Ended, error: &Error) -> Option<&'static str> {
     let result = &mut ended.result;
     // A row of the application may refer to the job's. The pruner deletes it when it can.
     if std::mem::take(&mut result.is_deleted) {
@@ -64,7 +64,7 @@ fn replace_with(workers: &Workers, ended: &mut Ended, error: &Error) -> Option<&
         Verdict::Retry { delay, .. } => Verdict::Retry { delay, error: reason },
         // The next run may return another output.
         Verdict::Complete { .. } => {
-            let policy = workers.retry_policy_of(ended.telemetry.kind.as_str());
+            let policy = shared.retry_policy_of(ended.telemetry.kind.as_str());
             Verdict::Retry { delay: wait_after(policy, result.attempt), error: reason }
         }
         _ => Verdict::Discard { reason },

@@ -148,7 +148,7 @@ async fn bisect(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, batch: Vec<Ended
         }
         if let [ended] = part.as_mut_slice()
             && is_hopeless(&error)
-            && replace(&shared.workers, ended, &error)
+            && replace(shared, ended, &error)
         {
             parts.push(part);
             continue;
@@ -199,7 +199,7 @@ pub(in crate::runner) async fn record_alone(shared: Arc<Shared>, ended: Ended) {
         refusals += u32::from(is_refusal(&error));
         if error.is_lock_timeout() {
             tracing::debug!("a lock still blocks a result");
-        } else if is_hopeless(&error) && batch.iter_mut().all(|ended| replace(&shared.workers, ended, &error)) {
+        } else if is_hopeless(&error) && batch.iter_mut().all(|ended| replace(&shared, ended, &error)) {
             // The replacement is sent next.
         } else if refusals > 1 {
             // The first refusal was logged when the result was set aside.

@@ -10,7 +10,6 @@ use super::builder::Runner;
 use super::connections::Connections;
 use super::registration;
 use super::registration::{beginning, host_name};
-use crate::client::connections::own_connections::OwnConnections;
 use crate::client::connections::time_limit;
 use crate::error::{AnswerFuture, Error, Result};
 use crate::maintenance::{Holder, SharedConnection};
@@ -27,7 +26,7 @@ use crate::runner::recording::completed_rows::CompletedRetention;
 use crate::runner::recording::completer;
 use crate::runner::recording::result::Ended;
 use crate::runner::runs::Runs;
-use crate::runner::shared::{PollSettings, Shared, Signals, Tasks, Workers};
+use crate::runner::shared::{Shared, Signals, Tasks, Workers};
 use crate::runner::telemetry::Telemetry;
 use crate::runner::working::progress;
 use crate::store::RunnerRow;
@@ -43,60 +42,62 @@ pub(in crate::runner) type Entered = (Arc<Shared>, mpsc::UnboundedReceiver<Ended
 impl Runner {
     /// Defines the runner's periodic jobs, registers the kinds of its workers, enters it in the database and makes what its
     /// parts share. Nothing runs yet; the results of attempts come out of the receiver, and the session is the heartbeat's.
-    pub(in crate::runner) fn enter(&self) -> AnswerFuture<'_, Entered> {
+    pub(in crate::runner) fn enter(self) -> AnswerFuture<'static, Entered> {
         Box::pin(self.check_and_enter())
     }
 
-    async fn check_and_enter(&self) -> Result<Entered> {
+    async fn check_and_enter(self) -> Result<Entered> {
         // Checked first: a runner that cannot start defines nothing.
         let queues = self.check_queues()?;
+        let Self { client, name, version, queues: concurrencies, workers, states, middleware, options, share, hub } =
+            self;
         metrics::describe();
-        let options = &self.options;
-        self.client.check_schema().await?;
+        client.check_schema().await?;
         #[cfg(feature = "periodic")]
-        let periodic = options.maintenance.define(&self.client).await?;
+        let periodic = options.maintenance.define(&client).await?;
         #[cfg(not(feature = "periodic"))]
         let periodic = std::collections::BTreeMap::new();
-        let name = self.name.clone().unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
-        let registered =
-            registration::register(&self.client, &self.workers, &name, options.timeout, options.retry_policy).await;
+        let name = name.unwrap_or_else(|| format!("uniqueue {}", std::process::id()));
+        let registered = registration::register(&client, &workers, &name, options.timeout, options.retry_policy).await;
         panics::remember_places();
-        let mut connections = Connections::new(self.own_connections(), options.lease);
-        let has_sessions = connections.begin(self.client.statements(), options.is_listening).await?;
-        let mut session = match (options.is_listening, &self.hub) {
-            (true, Some(hub)) => RunnerSession::hearing(self.own_connections(), self.client.schema(), hub),
-            (true, None) => RunnerSession::listening(self.own_connections(), self.client.schema()),
-            (false, _) => RunnerSession::without_listening(self.own_connections()),
+        // The session, maintenance, and fetches and results have connections apart, so that a slow maintenance statement costs
+        // no lease.
+        let mut connections = Connections::new(client.own_connections(), options.lease);
+        let has_sessions = connections.begin(client.statements(), options.is_listening).await?;
+        let mut session = match (options.is_listening, &hub) {
+            (true, Some(hub)) => RunnerSession::hearing(client.own_connections(), client.schema(), hub),
+            (true, None) => RunnerSession::listening(client.own_connections(), client.schema()),
+            (false, _) => RunnerSession::without_listening(client.own_connections()),
         };
         if has_sessions {
             session.end_after(heartbeat::longest_statement(options.lease));
         }
-        let kinds = self.workers.kinds();
+        let kinds = workers.kinds();
         let names: Vec<_> = queues.iter().map(|queue| queue.name.clone()).collect();
         let row = RunnerRow {
             name,
             queues: names.iter().map(QueueName::to_string).collect(),
-            slots: self.queues.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
+            slots: concurrencies.iter().map(|(_, slots)| i32::try_from(*slots).unwrap_or(i32::MAX)).collect(),
             kinds: kinds.clone(),
             retention: options.maintenance.retention,
             periodic,
             registered,
-            version: self.version.as_deref().map(|version| beginning(version, MAX_VERSION_BYTES).to_owned()),
+            version: version.as_deref().map(|version| beginning(version, MAX_VERSION_BYTES).to_owned()),
             host: host_name(),
         };
         let taking = async {
             let connection = session.connection().await?;
             if let Some(version) = &row.version {
-                self.client.store(connection).note_deploy(version).await?;
+                client.store(connection).note_deploy(version).await?;
             }
-            RunnerLease::take(self.client.store(connection), &row, options.lease).await
+            RunnerLease::take(client.store(connection), &row, options.lease).await
         };
         let (lease, kept) = time_limit::within(options.lease / 2, taking).await?;
         let (results, received) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
-            client: self.client.clone(),
+            client,
             connections,
-            leases: Leases::new(lease, row, options.lease),
+            leases: Leases::new(lease, row),
             queues,
             retention: CompletedRetention::new(options.maintenance.retention, kept),
             runs: Runs::default(),
@@ -104,26 +105,18 @@ impl Runner {
             results,
             telemetry: Telemetry::new(kinds.as_deref().unwrap_or_default(), &names),
             workers: Workers {
-                registry: self.workers.layered(&self.middleware),
+                registry: workers,
+                middleware: middleware.into(),
                 kinds,
-                states: Arc::new(self.states.clone()),
+                states: Arc::new(states),
                 reports: Arc::default(),
-                retry_policy: options.retry_policy,
-                timeout: options.timeout,
-                stop_grace: options.stop_grace,
             },
-            polling: PollSettings { interval: options.poll_interval, is_listening: options.is_listening },
-            signals: Signals { freed: self.share.as_ref().map(Share::wake).unwrap_or_default(), ..Signals::default() },
-            share: self.share.clone(),
+            signals: Signals { freed: share.as_ref().map(Share::wake).unwrap_or_default(), ..Signals::default() },
+            share,
             tasks: Tasks::default(),
+            options,
         });
         Ok((shared, received, session))
-    }
-
-    /// For the runner's own connections: the session, maintenance's, and those for fetches and results. They are apart, so that
-    /// a slow maintenance statement costs no lease.
-    fn own_connections(&self) -> OwnConnections {
-        self.client.own_connections()
     }
 
     /// Starts the runner. It goes on until [`RunnerHandle::stop`].
@@ -136,38 +129,7 @@ impl Runner {
     /// [`Error::Database`].
     pub async fn start(self) -> Result<RunnerHandle> {
         let entered = self.enter().await?;
-        Ok(self.spawn(entered))
-    }
-
-    /// Spawns the tasks of a runner that is entered.
-    fn spawn(self, (shared, results, session): Entered) -> RunnerHandle {
-        let connection = SharedConnection::new(self.own_connections(), self.options.is_listening);
-
-        // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
-        // another runner takes it over meanwhile.
-        let closing = CancellationToken::new();
-        let background = TaskTracker::new();
-        let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), session, closing.clone()));
-        let holder = Holder {
-            id: shared.leases.current().id,
-            runner: shared.leases.row.name.clone(),
-            client: shared.client.clone(),
-            connection,
-        };
-        let parent_ended = self.options.is_listening.then(|| Arc::clone(&shared.signals.parent_ended));
-        self.options.maintenance.start(
-            &holder,
-            self.options.lease,
-            parent_ended,
-            &background,
-            &shared.signals.stopping,
-        );
-        background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
-        let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
-        let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
-        tracing::info!(runner = %shared.leases.current().id, "runner started");
-        let parts = Parts { producer, completer, heartbeat, background, closing };
-        RunnerHandle { shared, parts, stop_timeout: self.options.stop_timeout }
+        Ok(spawn(entered))
     }
 
     /// Starts the runner, and stops it in order when `shutdown` resolves, such as
@@ -241,4 +203,28 @@ impl Runner {
             None => Ok(()),
         }
     }
+}
+
+/// Spawns the tasks of a runner that is entered.
+fn spawn((shared, results, session): Entered) -> RunnerHandle {
+    let Shared { client, options, leases, signals, .. } = &*shared;
+    // The heartbeat and progress stop only when the last result is recorded. Maintenance stops with the fetches, so that
+    // another runner takes it over meanwhile.
+    let closing = CancellationToken::new();
+    let background = TaskTracker::new();
+    let heartbeat = tokio::spawn(heartbeat::beat(Arc::clone(&shared), session, closing.clone()));
+    let holder = Holder {
+        id: leases.current().id,
+        runner: leases.row.name.clone(),
+        client: client.clone(),
+        connection: SharedConnection::new(client.own_connections(), options.is_listening),
+    };
+    let parent_ended = options.is_listening.then(|| Arc::clone(&signals.parent_ended));
+    options.maintenance.start(&holder, options.lease, parent_ended, &background, &signals.stopping);
+    background.spawn(progress::store(Arc::clone(&shared), closing.clone()));
+    let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
+    let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
+    tracing::info!(runner = %holder.id, "runner started");
+    let parts = Parts { producer, completer, heartbeat, background, closing };
+    RunnerHandle { stop_timeout: options.stop_timeout, parts, shared }
 }

@@ -14,7 +14,7 @@ use crate::runner::fetching::slots::UnstartedJob;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::recording::result::{Ended, RunTimes};
 use crate::runner::shared::Shared;
-use crate::runner::telemetry::{self, JobTelemetry};
+use crate::runner::telemetry;
 use crate::store::{RunResult, StoredError, Verdict};
 use crate::words::job::JobRow;
 use crate::worker::panics::wait_after;
@@ -104,10 +104,8 @@ pub(in crate::runner) fn prepare(
 }
 
 /// Runs one attempt and sends its result to the completer.
-pub(in crate::runner) async fn attempt(
-    shared: Arc<Shared>,
-    UnstartedJob { lease, attempt, telemetry, .. }: UnstartedJob,
-) {
+pub(in crate::runner) async fn attempt(shared: Arc<Shared>, job: UnstartedJob) {
+    let UnstartedJob { lease, attempt, telemetry, .. } = &job;
     let span = telemetry::span(&attempt.row);
     // A fetch may be answered when the lease it was made under is lost already.
     if lease.lost.is_cancelled() {
@@ -119,12 +117,12 @@ pub(in crate::runner) async fn attempt(
         telemetry.started(&shared.client, &attempt.row);
     }
     let started_at = is_started.then(Instant::now);
-    let mut ending = ResultOnDrop { shared, lease, attempt, telemetry, started_at, verdict: None };
-    let verdict = work(&ending.shared.workers, &ending.lease, &ending.attempt).instrument(span.clone()).await;
+    let mut ending = ResultOnDrop { shared, job, started_at, verdict: None };
+    let verdict = work(&ending.shared, &ending.job.lease, &ending.job.attempt).instrument(span.clone()).await;
     if let Some(at) = started_at {
-        ending.telemetry.worked(at);
+        ending.job.telemetry.worked(at);
     }
-    telemetry::end_span(&span, &ending.attempt.row, &verdict);
+    telemetry::end_span(&span, &ending.job.attempt.row, &verdict);
     ending.verdict = Some(verdict);
 }
 
@@ -132,30 +130,25 @@ pub(in crate::runner) async fn attempt(
 /// job would run for ever, under a lease that goes on.
 struct ResultOnDrop {
     shared: Arc<Shared>,
-    lease: Arc<RunnerLease>,
-    attempt: Arc<Attempt>,
-    telemetry: Arc<JobTelemetry>,
+    job: UnstartedJob,
     started_at: Option<Instant>,
     verdict: Option<Verdict>,
 }
 
 impl Drop for ResultOnDrop {
     fn drop(&mut self) {
-        let attempt = &self.attempt;
-        let workers = &self.shared.workers;
-        let verdict = self.verdict.take().unwrap_or_else(|| Verdict::Retry {
-            delay: wait_after(workers.retry_policy, attempt.row.attempt),
+        let Self { shared, job, started_at, verdict } = self;
+        let attempt = &job.attempt;
+        let verdict = verdict.take().unwrap_or_else(|| Verdict::Retry {
+            delay: wait_after(shared.options.retry_policy, attempt.row.attempt),
             error: StoredError::coded("panicked", "panicked while the work was dropped"),
         });
-        let progress = workers.reports.take(attempt.reporter(), &attempt.is_over);
+        let progress = attempt.reports.take(attempt.reporter(), &attempt.is_over);
         let is_deleted = attempt.is_deleted;
-        self.shared.send(Ended {
-            lease: Arc::clone(&self.lease),
-            stop: Arc::clone(&attempt.stop),
-            telemetry: Arc::clone(&self.telemetry),
-            result: RunResult { progress, is_deleted, ..RunResult::of(&attempt.row, verdict) },
+        shared.send(Ended {
             may_be_completed: attempt.is_completed_in.load(Ordering::Acquire),
-            times: self.started_at.map(|at| RunTimes { waited: telemetry::waited(&attempt.row), took: at.elapsed() }),
+            times: started_at.map(|at| RunTimes { waited: telemetry::waited(&attempt.row), took: at.elapsed() }),
+            ..job.ended(RunResult { progress, is_deleted, ..RunResult::of(&attempt.row, verdict) })
         });
     }
 }

@@ -17,14 +17,14 @@ use std::time::Duration;
 
 use super::verdict::{Judge, WorkEnd};
 use crate::runner::life::lease::RunnerLease;
-use crate::runner::shared::Workers;
+use crate::runner::shared::Shared;
 use crate::store::Verdict;
 use crate::worker::panics::{catch, catching};
-use crate::worker::{Attempt, StopReason};
+use crate::worker::{Attempt, Next, StopReason};
 
 /// Runs the worker and says what becomes of the job.
-pub(in crate::runner) async fn work(workers: &Workers, lease: &RunnerLease, attempt: &Arc<Attempt>) -> Verdict {
-    let Some(worker) = workers.registry.worker(attempt.row.kind.as_str()) else {
+pub(in crate::runner) async fn work(shared: &Shared, lease: &RunnerLease, attempt: &Arc<Attempt>) -> Verdict {
+    let Some(worker) = shared.workers.registry.worker(attempt.row.kind.as_str()) else {
         // Jobs are fetched by kind, so this cannot be. If it is, the job is for another runner.
         return Verdict::GiveBack { has_started: false };
     };
@@ -36,11 +36,12 @@ pub(in crate::runner) async fn work(workers: &Workers, lease: &RunnerLease, atte
     // Reading a job is the worker's code as well.
     let ended = match catch(|| Arc::clone(worker).begin(Arc::clone(attempt))) {
         Ok(begun) => {
-            timeout = begun.timeout.or(workers.timeout);
+            timeout = begun.timeout.or(shared.options.timeout);
             error_type = begun.error_type;
-            let limits = TimeLimits { timeout, grace: workers.stop_grace };
+            let limits = TimeLimits { timeout, grace: shared.options.stop_grace };
+            let work = Next::around(&shared.workers.middleware, attempt, begun.work);
             let work = async {
-                match catching(begun.work).await {
+                match catching(work).await {
                     Ok(returned) => WorkEnd::Returned(returned),
                     Err(panic) => WorkEnd::Panicked(panic),
                 }
@@ -50,7 +51,7 @@ pub(in crate::runner) async fn work(workers: &Workers, lease: &RunnerLease, atte
         Err(panic) => WorkEnd::Panicked(panic),
     };
     // Asked only where it counts.
-    let retry_policy = || workers.retry_policy_of(attempt.row.kind.as_str());
+    let retry_policy = || shared.retry_policy_of(attempt.row.kind.as_str());
     Judge { attempt, retry_policy: &retry_policy, timeout, error_type }.verdict(ended)
 }
 
