@@ -48,7 +48,7 @@ pub(crate) use self::transaction::{
     settle, settle_within,
 };
 pub(crate) use self::working::fetch::{Demand, GroupVisit, Position, QueueDemand, SuspectLimit};
-pub(crate) use self::working::fetch_answer::{FetchPlan, Fetched, Unreadable, Visited};
+pub(crate) use self::working::fetch_answer::{FetchPlan, Fetched, Unreadable, Visit};
 pub(crate) use self::working::finish::{EndStatement, FinishedStates, Hold, RunResult, StoredError, Verdict};
 pub(crate) use self::working::progress::Report;
 pub(crate) use self::working::runners::{CompletedKept, RunnerRow, Worked};

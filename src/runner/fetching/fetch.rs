@@ -109,7 +109,8 @@ pub(in crate::runner) async fn fetch(
         bytes: fetched.bytes,
         is_full: fetched.count() == wanted.jobs(),
         is_held_back: fetched.plan.is_some()
-            || [&fetched.held_back, &fetched.left_out, &fetched.with_groups].iter().any(|names| !names.is_empty()),
+            || !fetched.left_out.is_empty()
+            || fetched.queues.iter().any(|queue| queue.is_held_back || queue.has_groups),
         next_in: fetched.next_in.into_iter().chain(visit_due.map(|due| due - Instant::now())).min(),
         plan: fetched.plan.clone(),
     };
@@ -119,7 +120,7 @@ pub(in crate::runner) async fn fetch(
     shared.telemetry.runner.fetched(began, found.jobs);
     for QueueDemand { queue, .. } in slots {
         if let Some(queue) = shared.queue(queue) {
-            queue.limit(fetched.limited.contains(&queue.name));
+            queue.limit(fetched.is_such(&queue.name, |facts| facts.is_limited));
         }
     }
     hand_over(shared, lease, fetched);
@@ -178,7 +179,7 @@ fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
     for QueueDemand { queue: name, groups, .. } in slots {
         let visited = fetched.visit_of(name);
         // They need idle slots, of which there was none.
-        let waits = || groups.is_any() && fetched.with_groups.contains(name) && visited.is_none();
+        let waits = || groups.is_any() && visited.is_none() && fetched.is_such(name, |facts| facts.has_groups);
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
         if let Some(queue) = shared.queue(name) {
             let is_careful = fetched.left_out.contains(name)

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::store::{Fetched, GroupVisit, QueueDemand, Visited};
+use crate::store::{Fetched, GroupVisit, QueueDemand, Visit};
 use crate::words::ident::QueueName;
 
 /// A visit that takes no longer than this is cheap.
@@ -97,7 +97,7 @@ impl RunnerGroups {
         for slots in slots {
             let queue = &slots.queue;
             let visited = fetched.visit_of(queue);
-            let has_groups = fetched.with_groups.contains(queue);
+            let has_groups = fetched.is_such(queue, |facts| facts.has_groups);
             let turns = queues.entry(queue.clone()).or_default();
             turns.has_groups = has_groups;
             if slots.groups.most == 0 {
@@ -112,7 +112,7 @@ impl RunnerGroups {
                     turns.freed.remove(group);
                 }
             }
-            let Some(Visited { reached, has_startable, took, .. }) = visited else { continue };
+            let Some(Visit { reached, has_startable, took }) = visited else { continue };
             turns.after.clone_from(reached);
             if slots.groups.most == 0 {
                 continue;
@@ -144,29 +144,27 @@ impl RunnerGroups {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use time::OffsetDateTime;
 
     use super::*;
 
-    fn fetched(queue: &QueueName) -> Fetched {
+    fn fetched(queue: &QueueName, reached: &str, has_startable: bool, took: Duration) -> Fetched {
+        let facts = json!({
+            "name": queue.as_str(), "is_held_back": false, "is_limited": false, "has_groups": true,
+            "visit": { "reached": reached, "has_startable": has_startable, "took": took.as_secs_f64() },
+        });
         Fetched {
             jobs: Vec::new(),
             unreadable: Vec::new(),
             bytes: 0,
             began_at: OffsetDateTime::UNIX_EPOCH,
             took: Duration::ZERO,
-            held_back: Vec::new(),
-            limited: Vec::new(),
+            queues: vec![serde_json::from_value(facts).unwrap()],
             plan: None,
             left_out: Vec::new(),
-            with_groups: vec![queue.clone()],
-            visited: vec![visited(queue, "", Duration::ZERO)],
             next_in: None,
         }
-    }
-
-    fn visited(queue: &QueueName, reached: &str, took: Duration) -> Visited {
-        Visited { queue: queue.clone(), reached: reached.to_owned(), has_startable: false, took }
     }
 
     #[test]
@@ -179,7 +177,7 @@ mod tests {
             let slots =
                 [QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(began)) }];
             let took = Duration::from_millis(ended - began);
-            let fetched = Fetched { visited: vec![visited(&queue, reached, took)], ..fetched(&queue) };
+            let fetched = fetched(&queue, reached, false, took);
             let due = groups.visited(&slots, &fetched, at(began), at(ended));
             (slots[0].groups.most, due.map(|due| due.duration_since(start).as_millis()))
         };
@@ -189,9 +187,8 @@ mod tests {
         assert_eq!(visit(1000, 1020, ""), (MOST, Some(1100)), "a pause has an end");
         // A job that could start, but is locked: it is polled for like any other.
         let slots = [QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at(1100)) }];
-        let could = Visited { has_startable: true, ..visited(&queue, "", Duration::from_millis(1)) };
-        let fetched = Fetched { visited: vec![could], ..fetched(&queue) };
-        assert_eq!(groups.visited(&slots, &fetched, at(1100), at(1101)), None);
+        let could = fetched(&queue, "", true, Duration::from_millis(1));
+        assert_eq!(groups.visited(&slots, &could, at(1100), at(1101)), None);
     }
 
     #[test]
@@ -209,10 +206,10 @@ mod tests {
             |at| vec![QueueDemand { queue: queue.clone(), free: 1, idle: 1, groups: groups.visit(&queue, 1, at) }];
         let (slots, began) = (fetch(tick()), tick());
         groups.free(&freed, tick());
-        groups.visited(&slots, &fetched(&queue), began, tick());
+        groups.visited(&slots, &fetched(&queue, "", false, Duration::ZERO), began, tick());
         let (slots, began) = (fetch(tick()), tick());
         assert_eq!(slots[0].groups.freed, ["a"], "the first fetch did not see the second place");
-        groups.visited(&slots, &fetched(&queue), began, tick());
+        groups.visited(&slots, &fetched(&queue, "", false, Duration::ZERO), began, tick());
         assert!(fetch(tick())[0].groups.freed.is_empty());
     }
 }

@@ -9,13 +9,15 @@ use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use sqlx::types::Json;
-use time::{OffsetDateTime, UtcOffset};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::period::seconds;
 use crate::store::row::{Started, bytes_at, count, run_number, started_row};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::job::JobRow;
+use crate::words::stored_time;
 
 /// The jobs that a fetch took, and the course of its scan.
 #[derive(Debug)]
@@ -30,19 +32,12 @@ pub(crate) struct Fetched {
     pub(crate) began_at: OffsetDateTime,
     /// How long the scan took, without the visits of groups.
     pub(crate) took: Duration,
-    /// The queues that gave fewer jobs than they have, or none: paused ones, and full ones, and
-    /// those that are held or have no token of their rate.
-    pub(crate) held_back: Vec<QueueName>,
-    /// The queues with a limit or a rate over all runners.
-    pub(crate) limited: Vec<QueueName>,
+    /// The queues with a guard. Of two statements that were sent at once, those of both.
+    pub(crate) queues: Vec<QueueFacts>,
     /// What the worker has to mind: suspects, and jobs that are set aside. `None`: nothing.
     pub(crate) plan: Option<FetchPlan>,
     /// The queues with jobs that have one attempt and were not taken, since no idle slot was left.
     pub(crate) left_out: Vec<QueueName>,
-    /// The queues with available jobs of groups.
-    pub(crate) with_groups: Vec<QueueName>,
-    /// The queues whose groups were visited.
-    pub(crate) visited: Vec<Visited>,
     /// How long until a queue or a group that is held, or has no token of its rate, may start a job: the first of them.
     pub(crate) next_in: Option<Duration>,
 }
@@ -53,9 +48,14 @@ impl Fetched {
         self.jobs.len() + self.unreadable.len()
     }
 
+    /// Whether a queue is such a one.
+    pub(crate) fn is_such(&self, queue: &QueueName, is_such: fn(&QueueFacts) -> bool) -> bool {
+        self.queues.iter().any(|facts| facts.name == *queue && is_such(facts))
+    }
+
     /// The result of the visit of a queue's groups. None: they were not visited.
-    pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visited> {
-        self.visited.iter().find(|visited| visited.queue == *queue)
+    pub(crate) fn visit_of(&self, queue: &QueueName) -> Option<&Visit> {
+        self.queues.iter().filter(|facts| facts.name == *queue).find_map(|facts| facts.visit.as_ref())
     }
 
     /// The answers of two statements that were sent at once, as one.
@@ -66,12 +66,9 @@ impl Fetched {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.began_at = self.began_at.min(other.began_at);
         self.took = self.took.max(other.took);
-        self.held_back.extend(other.held_back);
-        self.limited.extend(other.limited);
+        self.queues.extend(other.queues);
         self.plan = self.plan.or(other.plan);
         self.left_out.extend(other.left_out);
-        self.with_groups.extend(other.with_groups);
-        self.visited.extend(other.visited);
         self.next_in = [self.next_in, other.next_in].into_iter().flatten().min();
         self
     }
@@ -95,15 +92,30 @@ pub(crate) struct FetchPlan {
     next_in: Option<f64>,
 }
 
+/// The facts that a fetch returns of a queue with a guard.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct QueueFacts {
+    name: QueueName,
+    /// Whether it gave fewer jobs than it has, or none: it is paused, full or held, or has no token of its rate.
+    pub(crate) is_held_back: bool,
+    /// Whether it has a limit or a rate over all runners.
+    pub(crate) is_limited: bool,
+    /// Whether it has available jobs of groups.
+    pub(crate) has_groups: bool,
+    /// `None`: its groups were not visited.
+    pub(crate) visit: Option<Visit>,
+    next_in: Option<f64>,
+}
+
 /// The result of a visit of the groups of a queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Visited {
-    pub(crate) queue: QueueName,
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Visit {
     /// The next fetch goes on behind this group. Where nothing could start, it is the group that this visit began behind,
     /// or another one where the visit ended before it came round to that.
     pub(crate) reached: String,
     /// Whether any of their jobs could start.
     pub(crate) has_startable: bool,
+    #[serde(with = "seconds")]
     pub(crate) took: Duration,
 }
 
@@ -122,41 +134,23 @@ pub(crate) struct Unreadable {
 /// The facts that a fetch returns besides its jobs.
 #[derive(Deserialize)]
 struct Facts {
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "stored_time")]
     began_at: OffsetDateTime,
-    #[serde(with = "time::serde::rfc3339")]
+    #[serde(with = "stored_time")]
     started_at: OffsetDateTime,
-    left_out: Vec<String>,
+    left_out: Vec<QueueName>,
     queues: Vec<QueueFacts>,
     plan: Option<FetchPlan>,
     /// Jobs that started and were discarded, since another job holds their key.
     discarded: Option<HashSet<Uuid>>,
 }
 
-/// The facts that a fetch returns of a queue with a guard.
-#[derive(Deserialize)]
-struct QueueFacts {
-    name: String,
-    is_held_back: bool,
-    is_limited: bool,
-    has_groups: bool,
-    visit: Option<Visit>,
-    next_in: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Visit {
-    reached: String,
-    has_startable: bool,
-    took: f64,
-}
-
 /// Reads the answer to a fetch of this worker.
 pub(in crate::store) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
     let facts = rows.iter().find_map(|row| row.try_get::<Option<Json<Facts>>, _>(0).transpose());
-    let Json(facts) = facts.ok_or(sqlx::Error::RowNotFound)??;
-    let started_at = facts.started_at.to_offset(UtcOffset::UTC);
-    let discarded = facts.discarded.unwrap_or_default();
+    let Json(Facts { began_at, started_at, left_out, queues, plan, discarded }) =
+        facts.ok_or(sqlx::Error::RowNotFound)??;
+    let discarded = discarded.unwrap_or_default();
     let (mut jobs, mut unreadable, mut bytes) = (Vec::with_capacity(rows.len()), Vec::new(), 0);
     for row in rows {
         let Some(id) = row.try_get::<Option<Uuid>, _>(1)? else { continue };
@@ -170,43 +164,12 @@ pub(in crate::store) fn read(rows: &[PgRow], worker: Uuid) -> Result<Fetched> {
             Err(error) => unreadable.push(unreadable_job(row, id, &error)?),
         }
     }
-    let names_of = |is_one: fn(&QueueFacts) -> bool| {
-        facts.queues.iter().filter(|queue| is_one(queue)).map(|queue| QueueName::from_stored(&queue.name)).collect()
-    };
-    let visited: Vec<_> = facts.queues.iter().filter_map(visited).collect();
-    let visits_took: Duration = visited.iter().map(|visited| visited.took).sum();
-    let next_in =
-        facts.queues.iter().filter_map(|queue| queue.next_in).chain(facts.plan.as_ref().and_then(|plan| plan.next_in));
-    let took = Duration::try_from(facts.started_at - facts.began_at).unwrap_or_default();
-    Ok(Fetched {
-        jobs,
-        unreadable,
-        bytes,
-        began_at: facts.began_at.to_offset(UtcOffset::UTC),
-        took: took.saturating_sub(visits_took),
-        held_back: names_of(|queue| queue.is_held_back),
-        limited: names_of(|queue| queue.is_limited),
-        plan: facts.plan,
-        left_out: facts.left_out.iter().map(|name| QueueName::from_stored(name)).collect(),
-        with_groups: names_of(|queue| queue.has_groups),
-        visited,
-        next_in: next_in.filter_map(seconds).min(),
-    })
-}
-
-fn visited(QueueFacts { name, visit, .. }: &QueueFacts) -> Option<Visited> {
-    let Visit { reached, has_startable, took } = visit.as_ref()?;
-    Some(Visited {
-        queue: QueueName::from_stored(name),
-        reached: reached.clone(),
-        has_startable: *has_startable,
-        took: seconds(*took).unwrap_or_default(),
-    })
-}
-
-/// A duration that the database gave. A clock that is set back makes one of 0.
-fn seconds(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+    let visits_took: Duration = queues.iter().filter_map(|queue| Some(queue.visit.as_ref()?.took)).sum();
+    let took = Duration::try_from(started_at - began_at).unwrap_or_default().saturating_sub(visits_took);
+    let next_in = queues.iter().filter_map(|queue| queue.next_in).chain(plan.as_ref().and_then(|plan| plan.next_in));
+    // A clock that is set back makes one of 0.
+    let next_in = next_in.filter_map(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok()).min();
+    Ok(Fetched { jobs, unreadable, bytes, began_at, took, queues, plan, left_out, next_in })
 }
 
 fn unreadable_job(row: &PgRow, id: Uuid, error: &Error) -> Result<Unreadable> {
