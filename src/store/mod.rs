@@ -26,8 +26,6 @@ mod working;
 pub(crate) use self::change::{Changed, Changes, LogEntry, Told, Verb};
 pub(crate) use self::explain::Explained;
 pub(crate) use self::insert::{Answer, Edge, EdgeParent, InsertBatch, NewRow};
-#[cfg(feature = "testing")]
-pub(crate) use self::periodic::PeriodicSlots;
 #[cfg(feature = "periodic")]
 pub(crate) use self::periodic::{Definition, DuePeriodic, OfKind, SlotRun};
 pub(crate) use self::query::{FOR_EVER, interval, milliseconds};

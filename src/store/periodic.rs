@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use sqlx::Row;
+use sqlx::postgres::PgRow;
 use sqlx::types::Json;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -90,17 +91,6 @@ impl Definition {
     }
 }
 
-/// The schedule of a periodic job that is not paused.
-#[cfg(feature = "testing")]
-#[derive(Debug)]
-pub(crate) struct PeriodicSlots {
-    pub(crate) name: String,
-    pub(crate) schedule: String,
-    pub(crate) time_zone: String,
-    pub(crate) starts_at: OffsetDateTime,
-    pub(crate) next_at: Option<OffsetDateTime>,
-}
-
 /// A periodic job that is due.
 #[derive(Clone, Debug)]
 pub(crate) struct DuePeriodic {
@@ -114,6 +104,21 @@ pub(crate) struct DuePeriodic {
     pub(crate) is_ahead: bool,
     /// The database's time.
     pub(crate) asked_at: OffsetDateTime,
+}
+
+impl DuePeriodic {
+    fn read(row: &PgRow) -> Result<Self> {
+        Ok(Self {
+            name: row.try_get("name")?,
+            schedule: row.try_get("schedule")?,
+            time_zone: row.try_get("time_zone")?,
+            catch_up: row.try_get::<&str, _>("catch_up")?.parse()?,
+            starts_at: row.try_get::<Stored, _>("starts_at")?.0,
+            next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
+            is_ahead: row.try_get("is_ahead")?,
+            asked_at: row.try_get::<Stored, _>("asked_at")?.0,
+        })
+    }
 }
 
 /// The outcome of a slot.
@@ -149,21 +154,11 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// The schedules of the periodic jobs that are not paused.
+    /// The periodic jobs that are not paused, due or not.
     #[cfg(feature = "testing")]
-    pub(crate) async fn periodic_slots(self) -> Result<Vec<PeriodicSlots>> {
+    pub(crate) async fn periodic_slots(self) -> Result<Vec<DuePeriodic>> {
         let rows = query(&self.statements.periodic_slots).fetch_all(self.connection).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(PeriodicSlots {
-                    name: row.try_get("name")?,
-                    schedule: row.try_get("schedule")?,
-                    time_zone: row.try_get("time_zone")?,
-                    starts_at: row.try_get::<Stored, _>("starts_at")?.0,
-                    next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
-                })
-            })
-            .collect()
+        rows.iter().map(DuePeriodic::read).collect()
     }
 
     /// Moves a periodic job to another slot, and inserts the jobs of the slots before it.
@@ -179,20 +174,9 @@ impl Store<'_> {
             query(&self.statements.due_periodic).persistent(false).bind(limit).fetch_all(self.connection).await?;
         let Some(first) = rows.first() else { return Ok((Vec::new(), None, false)) };
         let (next_in, has_any) = (first.try_get::<Option<i64>, _>("next_in")?, first.try_get("has_any")?);
-        let mut due = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let Some(name) = row.try_get("name")? else { continue };
-            due.push(DuePeriodic {
-                name,
-                schedule: row.try_get("schedule")?,
-                time_zone: row.try_get("time_zone")?,
-                catch_up: row.try_get::<&str, _>("catch_up")?.parse()?,
-                starts_at: row.try_get::<Stored, _>("starts_at")?.0,
-                next_at: row.try_get::<Option<Stored>, _>("next_at")?.map(|at| at.0),
-                is_ahead: row.try_get("is_ahead")?,
-                asked_at: row.try_get::<Stored, _>("asked_at")?.0,
-            });
-        }
+        // Without one that is due there is a row all the same.
+        let is_any = first.try_get::<Option<&str>, _>("name")?.is_some();
+        let due = rows.iter().filter(|_| is_any).map(DuePeriodic::read).collect::<Result<_>>()?;
         Ok((due, next_in.map(milliseconds), has_any))
     }
 

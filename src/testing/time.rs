@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use crate::client::Client;
 use crate::error::Result;
 use crate::schedule::{CatchUp, DueSlots, Schedule};
-use crate::store::PeriodicSlots;
+use crate::store::DuePeriodic;
 
 /// The jobs and slots that became due. Made by [`advance`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -79,10 +79,9 @@ pub struct Advanced {
 pub async fn advance(client: impl AsRef<Client>, by: Duration) -> Result<Advanced> {
     let client = client.as_ref();
     let mut connection = client.connection().await?;
-    let now = client.store(&mut connection).database_time().await?;
     let mut passed = Vec::new();
     for periodic in client.store(&mut connection).periodic_slots().await? {
-        passed.extend(PassedSlots::of(periodic, now, by));
+        passed.extend(PassedSlots::of(periodic, by));
     }
     client.store(&mut connection).shift_times(by).await?;
     client.pass(by);
@@ -117,13 +116,13 @@ struct PassedSlots {
 
 impl PassedSlots {
     /// `None`: it has no slot in that time, or its definition is invalid.
-    fn of(periodic: PeriodicSlots, now: OffsetDateTime, by: Duration) -> Option<Self> {
+    fn of(periodic: DuePeriodic, by: Duration) -> Option<Self> {
         let schedule = Schedule::read(&periodic.schedule, &periodic.time_zone).ok()?;
         let mut next_at = periodic.next_at.or_else(|| schedule.next_after(periodic.starts_at))?;
         let mut slots = 0;
         // A runner that was up all the time would have missed none. Slots come in batches.
         loop {
-            let due = schedule.due(next_at, now + by, CatchUp::All);
+            let due = schedule.due(next_at, periodic.asked_at + by, CatchUp::All);
             slots += due.slots.len();
             let DueSlots { slots: batch, next_at: Some(next) } = due else { return None };
             if batch.is_empty() {
