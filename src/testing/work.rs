@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use time::OffsetDateTime;
@@ -15,7 +16,7 @@ use crate::words::job::{Job, JobRow, NewJob};
 use crate::words::opts::{InsertOptions, insert_setters};
 use crate::words::outcome::{BoxError, Outcome};
 use crate::worker::panics::{catching, remember_places};
-use crate::worker::{Attempt, RunningJob, States, Stop, StopReason, WorkFuture, Worker};
+use crate::worker::{Attempt, RunningJob, States, StopReason, WorkFuture, Worker};
 
 /// A directory without a socket: a worker without a database that connects gets an error with this text.
 const NO_DATABASE: &str = "/nonexistent/this work has no database, see Work::database";
@@ -185,19 +186,11 @@ impl<'a> IntoFuture for Work<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { job, attempt, errors, states, stop, client, run } = self;
-            let worker = Uuid::now_v7();
-            let (row, client) = match client {
-                Some(client) => (insert_running(client, job, attempt, worker).await, client.clone()),
-                None => {
-                    let client = no_database();
-                    (row_without_database(&client, job, attempt, errors, worker), client)
-                }
-            };
-            let signal = Stop::default();
+            let attempt = begin(client, job, attempt, errors, states).await;
             if let Some(reason) = stop {
-                signal.request(reason);
+                attempt.stop.request(reason);
             }
-            catch_panic(run(Arc::new(Attempt::alone(row, worker, client, states, signal)))).await
+            catch_panic(run(attempt)).await
         })
     }
 }
@@ -236,8 +229,37 @@ impl Failure {
     }
 }
 
+/// An attempt at a job without a runner, in the database of the client where one is given.
+pub(super) async fn begin(
+    client: Option<&Client>,
+    job: NewJob,
+    attempt: u16,
+    errors: Vec<AttemptError>,
+    states: States,
+) -> Arc<Attempt> {
+    let worker = Uuid::now_v7();
+    let (row, client) = match client {
+        Some(client) => (insert_running(client, job, attempt, worker).await, client.clone()),
+        None => {
+            let client = no_database();
+            (row_without_database(&client, job, attempt, errors, worker), client)
+        }
+    };
+    Arc::new(Attempt {
+        row,
+        worker,
+        client,
+        states: Arc::new(states),
+        stop: Arc::default(),
+        is_deleted: false,
+        reports: Arc::default(),
+        is_completed_in: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
+    })
+}
+
 /// Inserts the job and makes it a running job of the worker. It is inserted as pending, so that no runner fetches it.
-pub(super) async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
+async fn insert_running(client: &Client, job: NewJob, attempt: u16, worker: Uuid) -> JobRow {
     let inserting = async {
         let inserted = client.insert(job.pending()).await?;
         if inserted.duplicate {
@@ -257,20 +279,14 @@ pub(super) async fn insert_running(client: &Client, job: NewJob, attempt: u16, w
 }
 
 /// The job as its insert and its fetch would make it.
-pub(super) fn row_without_database(
-    client: &Client,
-    job: NewJob,
-    attempt: u16,
-    errors: Vec<AttemptError>,
-    worker: Uuid,
-) -> JobRow {
+fn row_without_database(client: &Client, job: NewJob, attempt: u16, errors: Vec<AttemptError>, worker: Uuid) -> JobRow {
     let now = OffsetDateTime::now_utc();
     let row = client.row_of(job, now).unwrap_or_else(|error| panic!("cannot run the worker: {error}"));
     let row = row.into_running(now);
     JobRow { attempt, max_attempts: row.max_attempts.max(attempt), errors, worker: Some(worker), ..row }
 }
 
-pub(super) fn no_database() -> Client {
+fn no_database() -> Client {
     let nowhere = PgConnectOptions::new_without_pgpass().socket(NO_DATABASE);
     Client::new(PgPoolOptions::new().connect_lazy_with(nowhere))
 }

@@ -5,13 +5,11 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
-use super::work::{Failure, catch_panic, insert_running, no_database, row_without_database};
+use super::work::{Failure, begin, catch_panic};
 use crate::client::Client;
 use crate::words::job::{Job, NewJob};
 use crate::words::outcome::BoxError;
-use crate::worker::{Attempt, BatchResults, BatchWorker, RunningJob, States, Stop, one_for_each};
+use crate::worker::{Attempt, BatchResults, BatchWorker, RunningJob, States, one_for_each};
 
 type BatchFuture = Pin<Box<dyn Future<Output = Result<BatchResults, BoxError>> + Send>>;
 
@@ -96,17 +94,9 @@ impl<'a> IntoFuture for WorkBatch<'a> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { jobs, states, client, run } = self;
-            let worker = Uuid::now_v7();
             let mut attempts = Vec::with_capacity(jobs.len());
             for job in jobs {
-                let (row, client) = match client {
-                    Some(client) => (insert_running(client, job, 1, worker).await, client.clone()),
-                    None => {
-                        let client = no_database();
-                        (row_without_database(&client, job, 1, Vec::new(), worker), client)
-                    }
-                };
-                attempts.push(Arc::new(Attempt::alone(row, worker, client, states.clone(), Stop::default())));
+                attempts.push(begin(client, job, 1, Vec::new(), states.clone()).await);
             }
             let count = attempts.len();
             one_for_each(catch_panic(run(attempts)).await?, count).map_err(Failure::Error)

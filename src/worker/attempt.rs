@@ -29,17 +29,6 @@ pub(crate) struct Attempt {
     pub(crate) is_over: AtomicBool,
 }
 
-#[cfg(feature = "testing")]
-impl Attempt {
-    /// An attempt without a runner.
-    pub(crate) fn alone(row: JobRow, worker: Uuid, client: Client, states: States, stop: Stop) -> Self {
-        let (states, stop) = (Arc::new(states), Arc::new(stop));
-        let reports = Arc::default();
-        let (is_completed_in, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { row, worker, client, states, stop, reports, is_deleted: false, is_completed_in, is_over }
-    }
-}
-
 impl Attempt {
     /// The key of its progress reports.
     pub(crate) const fn reporter(&self) -> Reporter {
