@@ -6,5 +6,4 @@ pub(super) mod options;
 #[cfg(feature = "periodic")]
 pub(super) mod periodic;
 pub(super) mod registration;
-pub(super) mod setters;
 pub(super) mod start;
