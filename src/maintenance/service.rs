@@ -8,15 +8,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::LONGEST_RUN;
 use super::lease::{Holder, ServiceLease};
+use crate::client::connections::growing_wait::GrowingWait;
 use crate::error::{Error, Result};
 
 /// The waits for a lease that another holder has, at the least and at the most.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-
-/// The waits after failures.
-const FIRST_FAILURE_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_FAILURE_WAIT: Duration = Duration::from_secs(5);
 
 /// How long a stop waits for the database to release a lease. Without an answer the lease expires.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
@@ -56,17 +53,12 @@ pub(crate) async fn serve<S: Service>(mut service: S, holder: Holder, stop: Canc
 }
 
 async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -> Infallible {
-    let mut failure_wait = FIRST_FAILURE_WAIT;
+    let mut failure_wait = GrowingWait::new();
     loop {
         let ran = tokio::time::timeout(S::LONGEST_RUN, run_if_leased(service, lease)).await;
-        let mut failed = || {
-            let wait = failure_wait;
-            failure_wait = (wait * 2).min(LONGEST_FAILURE_WAIT);
-            wait
-        };
         let wait = match ran {
             Ok(Ok(wait)) => {
-                failure_wait = FIRST_FAILURE_WAIT;
+                failure_wait.reset();
                 wait
             }
             Ok(Err(error)) => {
@@ -76,12 +68,12 @@ async fn run_repeatedly<S: Service>(service: &mut S, lease: &mut ServiceLease) -
                 if matches!(error, Error::Database(sqlx::Error::PoolTimedOut)) || error.is_of_session() {
                     lease.holder().connection.replace();
                 }
-                failed()
+                failure_wait.grow()
             }
             Err(_) => {
                 tracing::warn!(service = service.name(), "maintenance failed: no answer; trying again");
                 lease.holder().connection.replace();
-                failed()
+                failure_wait.grow()
             }
         };
         service.rest(wait).await;

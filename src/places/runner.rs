@@ -16,9 +16,10 @@ use uuid::Uuid;
 use super::Places;
 use super::processes::{FIRST_LOOK, MARK, Processes};
 use crate::client::Client;
+use crate::client::connections::growing_wait::GrowingWait;
 use crate::error::Result;
 use crate::notify::ListenHub;
-use crate::runner::{Budget, GrowingWait, Runner, Share};
+use crate::runner::{Budget, Runner, Share};
 use crate::words::ident::PlaceName;
 
 type Build = dyn Fn(Client) -> Runner + Send + Sync;

@@ -25,7 +25,6 @@
 #[cfg(feature = "testing")]
 mod drain;
 mod fetching;
-mod growing_wait;
 mod life;
 mod maintainer;
 mod recording;
@@ -38,7 +37,6 @@ mod working;
 #[cfg(feature = "testing")]
 pub(crate) use self::drain::{Attempted, Drainer};
 pub(crate) use self::fetching::budget::{Budget, Share};
-pub(crate) use self::growing_wait::GrowingWait;
 pub use self::life::handle::RunnerHandle;
 pub use self::life::health::RunnerHealth;
 pub use self::life::shutdown_signal::shutdown_signal;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::runner::growing_wait::GrowingWait;
+use crate::client::connections::growing_wait::GrowingWait;
 use crate::store::QueueDemand;
 use crate::words::ident::QueueName;
 

@@ -120,26 +120,34 @@ async fn extend(shared: &Shared, session: &mut RunnerSession, until: Instant) ->
     if until <= Instant::now() && !shared.leases.current().lost.is_cancelled() {
         return Some(false);
     }
-    let extending = async {
-        match extend_once(shared, session).await {
-            Err(error) if !error.is_statement_timeout() => {
-                tracing::debug!(%error, "heartbeat failed, trying once more");
-                session.cut();
-                extend_once(shared, session).await
-            }
-            answer => answer,
+    let extending = async |session: &mut RunnerSession| match extend_once(shared, session).await {
+        Err(error) if !error.is_statement_timeout() => {
+            tracing::debug!(%error, "heartbeat failed, trying once more");
+            session.cut();
+            extend_once(shared, session).await
         }
+        answer => answer,
     };
-    match timeout_at(until, extending).await {
-        Ok(Ok(is_extended)) => return Some(is_extended),
+    answer(session, until, "heartbeat failed", extending).await
+}
+
+/// Waits for an answer over the session until then. `None`: there was none, or it was an error.
+async fn answer<T>(
+    session: &mut RunnerSession,
+    until: Instant,
+    failure: &'static str,
+    asking: impl AsyncFnOnce(&mut RunnerSession) -> Result<T>,
+) -> Option<T> {
+    match timeout_at(until, asking(session)).await {
+        Ok(Ok(answer)) => return Some(answer),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "heartbeat failed");
+            tracing::warn!(%error, "{failure}");
             if error.is_statement_timeout() {
                 return None;
             }
         }
         // A database that does not answer in time is as bad as one that refuses.
-        Err(_) => tracing::warn!("heartbeat failed: no answer"),
+        Err(_) => tracing::warn!("{failure}: no answer"),
     }
     session.cut();
     None
@@ -152,7 +160,7 @@ async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<boo
         // would be neither worked nor rescued. A runner that is drained takes no new one.
         return Ok(shared.signals.drained.is_cancelled());
     }
-    let (term, worked) = (shared.options.lease, lease.throughput.worked());
+    let (term, worked) = (shared.options.lease, *lease.worked());
     let store = shared.client.store(session.connection().await?);
     let kept = store.extend_lease(lease.id, term, worked).await?;
     Ok(kept.map(|kept| shared.retention.update(kept)).is_some())
@@ -162,55 +170,39 @@ async fn extend_once(shared: &Shared, session: &mut RunnerSession) -> Result<boo
 async fn renew(shared: &Shared, session: &mut RunnerSession) -> bool {
     shared.leases.current().lose();
     shared.runs.stop_all(StopReason::LeaseLost);
-    let leases = &shared.leases;
-    let taking = async {
+    let taking = async |session: &mut RunnerSession| {
         let connection = session.connection().await?;
-        let taken = RunnerLease::take(shared.client.store(connection), &leases.row, shared.options.lease).await;
+        let row = &shared.leases.row;
+        let taken = RunnerLease::take(shared.client.store(connection), row, shared.options.lease).await;
         if taken.is_err() {
             // Where the schema was dropped, or restored at another version, the error says so.
             shared.client.store(connection).schema_version().await?.check(shared.client.schema())?;
         }
         taken
     };
+    let until = Instant::now() + shared.options.lease / 4;
     let taken = tokio::select! {
-        taken = timeout(shared.options.lease / 4, taking) => taken,
+        taken = answer(session, until, "no new lease yet", taking) => taken,
         // A runner that is drained needs none.
         () = shared.signals.drained.cancelled() => {
             session.cut();
-            return false;
+            None
         }
     };
-    match taken {
-        Ok(Ok((lease, kept))) => {
-            leases.replace(lease);
-            shared.retention.update(kept);
-            shared.signals.freed.notify_one();
-            return true;
-        }
-        Ok(Err(error)) => tracing::warn!(%error, "no new lease yet"),
-        Err(_) => tracing::warn!("no new lease yet: no answer"),
-    }
-    session.cut();
-    false
+    let Some((lease, kept)) = taken else { return false };
+    shared.leases.replace(lease);
+    shared.retention.update(kept);
+    shared.signals.freed.notify_one();
+    true
 }
 
 async fn ask(shared: &Shared, session: &mut RunnerSession, until: Instant) {
     let lease = shared.leases.current().id;
-    let asking = async {
+    let asking = async |session: &mut RunnerSession| {
         let store = shared.client.store(session.connection().await?);
         shared.runs.stop_taken_away(store, lease).await
     };
-    match timeout_at(until, asking).await {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "could not ask which runs were taken away");
-            if error.is_statement_timeout() {
-                return;
-            }
-        }
-        Err(_) => tracing::warn!("could not ask which runs were taken away: no answer"),
-    }
-    session.cut();
+    answer(session, until, "could not ask which runs were taken away", asking).await;
 }
 
 /// Deletes the runner's row, in two tries at most. Without the database the lease runs out by itself.

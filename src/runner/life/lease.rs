@@ -1,7 +1,7 @@
 //! The runner's lease: its identity in the database, and how long it counts as alive.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,8 +20,8 @@ pub(in crate::runner) struct RunnerLease {
     pub(in crate::runner) asked_at: Instant,
     /// When it was last extended, in milliseconds since then.
     extended_after: AtomicU64,
-    /// The results recorded under it.
-    pub(in crate::runner) throughput: WorkedCounts,
+    /// The results recorded under it, which each heartbeat stores.
+    worked: Mutex<Worked>,
 }
 
 impl RunnerLease {
@@ -34,8 +34,8 @@ impl RunnerLease {
         let id = Uuid::now_v7();
         let asked_at = Instant::now();
         let kept = store.register_runner(id, row, term).await?;
-        let (lost, extended_after, throughput) = Default::default();
-        Ok((Self { id, lost, asked_at, extended_after, throughput }, kept))
+        let (lost, extended_after, worked) = Default::default();
+        Ok((Self { id, lost, asked_at, extended_after, worked }, kept))
     }
 
     /// Notes a heartbeat that began then and was answered.
@@ -47,6 +47,18 @@ impl RunnerLease {
     /// How long ago it was taken or extended.
     pub(in crate::runner) fn last_heartbeat(&self) -> Duration {
         self.asked_at.elapsed().saturating_sub(Duration::from_millis(self.extended_after.load(Ordering::Relaxed)))
+    }
+
+    /// Counts results that were recorded under it.
+    pub(in crate::runner) fn count(&self, completed: i64, failed: i64) {
+        let mut worked = self.worked();
+        worked.completed += completed;
+        worked.failed += failed;
+    }
+
+    pub(in crate::runner) fn worked(&self) -> MutexGuard<'_, Worked> {
+        // Nothing panics while it holds the lock.
+        self.worked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Marks a lease that ran out. Its jobs are another runner's by now, and must be stopped.
@@ -81,24 +93,5 @@ impl Leases {
 
     pub(in crate::runner) fn replace(&self, lease: RunnerLease) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(lease);
-    }
-}
-
-/// How many results were recorded under a lease: counted as they are, stored with each heartbeat.
-#[derive(Debug, Default)]
-pub(in crate::runner) struct WorkedCounts {
-    completed: AtomicI64,
-    failed: AtomicI64,
-}
-
-impl WorkedCounts {
-    pub(in crate::runner) fn count(&self, completed: i64, failed: i64) {
-        self.completed.fetch_add(completed, Ordering::Relaxed);
-        self.failed.fetch_add(failed, Ordering::Relaxed);
-    }
-
-    /// The counts so far.
-    pub(in crate::runner) fn worked(&self) -> Worked {
-        Worked { completed: self.completed.load(Ordering::Relaxed), failed: self.failed.load(Ordering::Relaxed) }
     }
 }

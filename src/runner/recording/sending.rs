@@ -21,8 +21,8 @@ use uuid::Uuid;
 use super::lost_answers;
 use super::rejected::{is_hopeless, is_refusal, replace};
 use super::result::{self, Ended, RunTimes};
+use crate::client::connections::growing_wait::GrowingWait;
 use crate::error::Result;
-use crate::runner::growing_wait::GrowingWait;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Shared;
 use crate::store::{FinishedStates, Hold, Verdict};
@@ -275,7 +275,7 @@ async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, f
         });
     }
     shared.client.note_counts();
-    lease.throughput.count(completed, failed);
+    lease.count(completed, failed);
     result::tell(&shared.client, batch, finished);
 }
 
