@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgConnection, PgPool, Postgres, Transaction, pool::PoolConnection};
+use sqlx::{PgConnection, PgPool};
 
 use crate::client::connections::own_connections::OwnConnections;
 use crate::client::connections::time_limit;
@@ -36,15 +36,17 @@ impl SharedConnection {
         Self { own, pool, has_session }
     }
 
-    /// The connection, for the statements of one run.
-    pub(crate) async fn session(&self) -> Result<SharedSession> {
+    /// Sends a statement over the connection.
+    pub(super) async fn ask<T>(&self, statement: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
         // Nothing panics while it holds the lock.
         let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(if self.has_session {
-            SharedSession::Own(pool.acquire().await?)
-        } else {
-            SharedSession::Transaction(store::begin_bounded(&pool).await?)
-        })
+        if self.has_session {
+            return statement(&mut *pool.acquire().await?).await;
+        }
+        let mut transaction = store::begin_bounded(&pool).await?;
+        let answer = statement(&mut transaction).await?;
+        store::commit(transaction).await?;
+        Ok(answer)
     }
 
     /// Whether session settings and session locks last between transactions.
@@ -88,28 +90,4 @@ fn pool_of_one(own: &OwnConnections, has_session: bool) -> PgPool {
             })
         })
         .connect_lazy_with(own.options.clone())
-}
-
-/// The shared connection while one service uses it.
-#[derive(Debug)]
-pub(crate) enum SharedSession {
-    Own(PoolConnection<Postgres>),
-    Transaction(Transaction<'static, Postgres>),
-}
-
-impl SharedSession {
-    pub(crate) fn connection(&mut self) -> &mut PgConnection {
-        match self {
-            Self::Own(connection) => connection,
-            Self::Transaction(transaction) => transaction,
-        }
-    }
-
-    /// Commits the transaction, if the session is one. Dropped without this, it is rolled back.
-    pub(crate) async fn end(self) -> Result<()> {
-        match self {
-            Self::Own(_) => Ok(()),
-            Self::Transaction(transaction) => Ok(transaction.commit().await?),
-        }
-    }
 }

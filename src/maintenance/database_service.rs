@@ -92,7 +92,7 @@ impl Service for DatabaseService {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let run = run(self.name, &self.settings, &self.state, holder).await;
+        let run = holder.ask(async |store| store.run_service(self.name, &self.settings, &self.state).await).await;
         // A place at which a run failed must not hold up the next one.
         let ServiceRun { changed, next_in, state, jobs, warnings } = run.inspect_err(|_| {
             self.state["failed"] = Value::Bool(true);
@@ -117,13 +117,6 @@ impl Service for DatabaseService {
             None => tokio::time::sleep(wait).await,
         }
     }
-}
-
-async fn run(service: &str, settings: &Value, state: &Value, holder: &Holder) -> Result<ServiceRun> {
-    let mut session = holder.connection.session().await?;
-    let run = holder.client.store(session.connection()).run_service(service, settings, state).await?;
-    session.end().await?;
-    Ok(run)
 }
 
 fn publish(client: &Client, service: &str, job: ChangedJob) {

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::connection::SharedConnection;
 use crate::client::Client;
 use crate::error::Result;
+use crate::store::Store;
 
 /// A runner that offers to do the services, and its means.
 #[derive(Clone, Debug)]
@@ -20,6 +21,13 @@ pub(crate) struct Holder {
     pub(crate) runner: String,
     pub(crate) client: Client,
     pub(crate) connection: SharedConnection,
+}
+
+impl Holder {
+    /// Sends a statement over the connection that the services share.
+    pub(super) async fn ask<T>(&self, statement: impl AsyncFnOnce(Store<'_>) -> Result<T>) -> Result<T> {
+        self.connection.ask(async |connection| statement(self.client.store(connection)).await).await
+    }
 }
 
 /// The lease of one service, held or not.
@@ -48,16 +56,12 @@ impl ServiceLease {
     /// Takes the lease, or extends it. `Some`: another holder has it, for about this long.
     pub(super) async fn take(&mut self, term: Duration) -> Result<Option<Duration>> {
         let asked_at = Instant::now();
-        let Holder { id, runner, connection, client } = &self.holder;
-        let (service, may_be_held) = (self.service, &mut self.may_be_held);
-        let taking = async {
-            let mut session = connection.session().await?;
+        let (holder, service, may_be_held) = (&self.holder, self.service, &mut self.may_be_held);
+        let taking = holder.ask(async |store| {
             *may_be_held = true;
-            let taken = client.store(session.connection()).take_service(service, *id, runner, term).await?;
-            session.end().await?;
-            Ok(taken)
-        };
-        let taken = connection.within_a_run(taking).await?;
+            store.take_service(service, holder.id, &holder.runner, term).await
+        });
+        let taken = holder.connection.within_a_run(taking).await?;
         self.may_be_held = taken.is_none();
         self.until = taken.is_none().then(|| asked_at + term);
         Ok(taken)
@@ -68,9 +72,6 @@ impl ServiceLease {
         if !self.may_be_held {
             return Ok(());
         }
-        let mut session = self.holder.connection.session().await?;
-        let Holder { id, client, .. } = &self.holder;
-        client.store(session.connection()).release_service(self.service, *id).await?;
-        session.end().await
+        self.holder.ask(async |store| store.release_service(self.service, self.holder.id).await).await
     }
 }

@@ -41,9 +41,7 @@ impl Service for PeriodicInserter {
     }
 
     async fn run_once(&mut self, holder: &Holder) -> Result<Duration> {
-        let mut session = holder.connection.session().await?;
-        let (due, next_in, has_any) = holder.client.store(session.connection()).due_periodic(BATCH).await?;
-        session.end().await?;
+        let (due, next_in, has_any) = holder.ask(async |store| store.due_periodic(BATCH).await).await?;
         let longest = if has_any { LONGEST_REST } else { LONGEST_REST_WITHOUT_ANY };
         let mut rest = next_in.map_or(longest, |next_in| next_in.min(longest));
         let mut failed = Ok(());
@@ -90,9 +88,7 @@ async fn run(holder: &Holder, periodic: &DuePeriodic) -> Result<Duration> {
     } else if slots.is_empty() && next_at.is_some_and(|next_at| next_at <= *asked_at) {
         tracing::warn!(periodic = name, "missed slots of a periodic job are skipped");
     }
-    let mut session = holder.connection.session().await?;
-    let ran = holder.client.store(session.connection()).run_periodic(periodic, &slots, moves_to).await?;
-    session.end().await?;
+    let ran = holder.ask(async |store| store.run_periodic(periodic, &slots, moves_to).await).await?;
     for SlotRun { slot, outcome, job, kind, queue } in ran {
         tracing::debug!(periodic = name, %slot, outcome, "slot of a periodic job run");
         if let Some(id) = job.filter(|_| outcome == "inserted") {
@@ -133,10 +129,7 @@ fn is_refusal(error: &Error) -> bool {
 
 async fn flag(holder: &Holder, periodic: &DuePeriodic, error: &Error) -> Result<()> {
     let problem = error.to_string();
-    let mut session = holder.connection.session().await?;
-    let is_new = holder.client.store(session.connection()).flag_periodic(&periodic.name, &problem).await?;
-    session.end().await?;
-    if is_new {
+    if holder.ask(async |store| store.flag_periodic(&periodic.name, &problem).await).await? {
         tracing::error!(periodic = periodic.name, problem, "a periodic job cannot be run");
     }
     Ok(())

@@ -45,14 +45,12 @@ impl Reindexer {
 
     /// Whether failed rebuilds left invalid indexes behind, and whether a run is due with tables to examine.
     async fn check(&self, holder: &Holder) -> Result<(bool, bool)> {
-        let mut session = holder.connection.session().await?;
-        let has_invalid =
-            holder.client.store(session.connection()).failed_indexes().await?.iter().any(|(_, is_owner)| *is_owner);
+        let failed = holder.ask(async |store| store.failed_indexes().await).await?;
+        let has_invalid = failed.iter().any(|(_, is_owner)| *is_owner);
         // A run that invalid indexes prevent is still due when they are gone.
         let has_work = !has_invalid
-            && holder.client.store(session.connection()).begin_run(self.name(), self.interval).await?
-            && !holder.client.store(session.connection()).large_tables(PAGES).await?.is_empty();
-        session.end().await?;
+            && holder.ask(async |store| store.begin_run(self.name(), self.interval).await).await?
+            && !holder.ask(async |store| store.large_tables(PAGES).await).await?.is_empty();
         Ok((has_invalid, has_work))
     }
 

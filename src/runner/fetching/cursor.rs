@@ -46,15 +46,16 @@ pub(in crate::runner) enum Depth {
 
 /// The producer's memory of its scans.
 pub(in crate::runner) struct Cursor {
-    full: Due,
-    recent: Due,
+    /// When a full scan may be made again.
+    full_at: Instant,
+    recent_at: Instant,
     /// By queue and priority: the last job taken.
     positions: HashMap<QueueName, BTreeMap<i16, (OffsetDateTime, Uuid)>>,
 }
 
 impl Cursor {
     pub(in crate::runner) fn new(now: Instant) -> Self {
-        Self { full: Due { at: now }, recent: Due { at: now }, positions: HashMap::new() }
+        Self { full_at: now, recent_at: now, positions: HashMap::new() }
     }
 
     /// The deepest scan that is due, and where it begins.
@@ -64,9 +65,9 @@ impl Cursor {
     }
 
     fn depth(&self, now: Instant) -> Depth {
-        if self.full.at <= now {
+        if self.full_at <= now {
             Depth::Full
-        } else if self.recent.at <= now {
+        } else if self.recent_at <= now {
             Depth::Recent
         } else {
             Depth::Onward
@@ -115,9 +116,10 @@ impl Cursor {
     }
 
     fn scanned(&mut self, depth: Depth, took: Duration, now: Instant) {
+        let again_at = if took <= CHEAP { now } else { now + took.saturating_mul(PAUSE).min(MAX_PAUSE) };
         match depth {
-            Depth::Full => self.full.after(took, now),
-            Depth::Recent => self.recent.after(took, now),
+            Depth::Full => self.full_at = again_at,
+            Depth::Recent => self.recent_at = again_at,
             Depth::Onward => {}
         }
     }
@@ -149,17 +151,6 @@ impl Cursor {
         for position in by_priority.values_mut() {
             *position = until.max(*position);
         }
-    }
-}
-
-/// When a scan may be made again.
-struct Due {
-    at: Instant,
-}
-
-impl Due {
-    fn after(&mut self, took: Duration, now: Instant) {
-        self.at = if took <= CHEAP { now } else { now + took.saturating_mul(PAUSE).min(MAX_PAUSE) };
     }
 }
 

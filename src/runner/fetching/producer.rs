@@ -9,7 +9,7 @@ use super::failures::Failures;
 use super::fetch::{FetchResult, Wanted, fetch};
 use super::lost_fetches::LostFetches;
 use super::polling::Polling;
-use super::slots;
+use super::slots::QueueSlots;
 use crate::client::connections::growing_wait::GrowingWait;
 use crate::error::Error;
 use crate::metrics;
@@ -177,7 +177,7 @@ fn give_back_waiting(shared: &Shared) {
 /// Gives back jobs that were fetched ahead of jobs that turned out slow, for ever: also while a fetch gets no answer.
 async fn give_back_in_time(shared: &Shared) -> Infallible {
     loop {
-        match slots::waits_until(&shared.queues) {
+        match shared.queues.iter().filter_map(QueueSlots::waits_until).min() {
             Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
             None => shared.signals.fetched_ahead.notified().await,
         }

@@ -203,11 +203,6 @@ impl Slots {
     }
 }
 
-/// When a job has waited in a queue for too long.
-pub(in crate::runner) fn waits_until(queues: &[QueueSlots]) -> Option<Instant> {
-    queues.iter().filter_map(QueueSlots::waits_until).min()
-}
-
 /// How many jobs a second end here, lately.
 struct WorkRate {
     ended: u64,

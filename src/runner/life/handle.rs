@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -132,7 +131,20 @@ impl RunnerHandle {
     pub async fn stop(self) -> Result<()> {
         // In a task of its own: a caller that drops this future would otherwise leave a runner behind that is stopping for
         // ever.
-        match self.spawn_stop().await {
+        self.stop_after(std::future::ready(())).await
+    }
+
+    /// Stops in order when `shutdown` resolves.
+    pub(in crate::runner) async fn stop_after(self, shutdown: impl Future<Output = ()>) -> Result<()> {
+        let stop = CancellationToken::new();
+        let guard = stop.clone().drop_guard();
+        let stopping = tokio::spawn(async move {
+            stop.cancelled().await;
+            self.stop_in_order().await
+        });
+        shutdown.await;
+        drop(guard);
+        match stopping.await {
             Ok(stopped) => stopped,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -140,10 +152,6 @@ impl RunnerHandle {
                 Err(_) => Ok(()),
             },
         }
-    }
-
-    fn spawn_stop(self) -> JoinHandle<Result<()>> {
-        tokio::spawn(self.stop_in_order())
     }
 
     async fn stop_in_order(self) -> Result<()> {
@@ -203,34 +211,6 @@ impl RunnerHandle {
         }
         tracing::info!("runner stopped");
         removed
-    }
-}
-
-/// A runner that stops in order when this is dropped.
-pub(in crate::runner) struct Running {
-    handle: Option<RunnerHandle>,
-    /// Where it runs: this may be dropped elsewhere.
-    runtime: Handle,
-}
-
-impl Running {
-    pub(in crate::runner) fn new(handle: RunnerHandle) -> Self {
-        Self { handle: Some(handle), runtime: Handle::current() }
-    }
-
-    pub(in crate::runner) async fn stop(mut self) -> Result<()> {
-        match self.handle.take() {
-            Some(handle) => handle.stop().await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            self.runtime.spawn(handle.stop_in_order());
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::runner::fetching::budget::Share;
 use crate::runner::fetching::groups::RunnerGroups;
 use crate::runner::fetching::producer;
 use crate::runner::fetching::slots::QueueSlots;
-use crate::runner::life::handle::{Parts, RunnerHandle, Running};
+use crate::runner::life::handle::{Parts, RunnerHandle};
 use crate::runner::life::heartbeat;
 use crate::runner::life::lease::{Leases, RunnerLease};
 use crate::runner::recording::completed_rows::CompletedRetention;
@@ -139,9 +139,7 @@ impl Runner {
     ///
     /// As for [`Runner::start`] and [`RunnerHandle::stop`].
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<()> {
-        let running = Running::new(self.start().await?);
-        shutdown.await;
-        running.stop().await
+        self.start().await?.stop_after(shutdown).await
     }
 
     /// Checks what can be checked without a database. Answers with the queues.
