@@ -1,17 +1,16 @@
 //! The counts of a process until it writes them to the history.
 //!
 //! ```text
-//! series ──take, each minute──▶ gathered ──batch──▶ in flight ──answer──▶ written
-//!                                                     ▲  │
-//!                                                     └──┘ lost answer, or refused: sent again with the same number
+//! series ──take, each minute──▶ in flight ──answer──▶ written
+//!                                ▲  │
+//!                                └──┘ lost answer, or refused: sent again with the same number
 //! ```
 //!
 //! Invariants: An insert looks its series up under one short lock; a result of a runner locks only its series. Neither waits
 //! for the database. A batch that may have been committed is sent again unchanged, with its number, and the database counts
-//! it once. Memory is bounded: at most [`MAX_SERIES`] series, and while the database takes no batch the oldest minutes are
-//! added together.
+//! it once. Memory is bounded: at most [`MAX_SERIES`] series, and no counts are taken while a batch is in flight.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,9 +28,6 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most pairs of kind and queue that are counted. Others are not counted until some of these rest.
 const MAX_SERIES: usize = 10_000;
-
-/// The most rows that wait to be written, besides those in flight.
-const MAX_GATHERED: usize = 20_000;
 
 /// The counts of one kind in one queue since they were taken last.
 #[derive(Debug, Default)]
@@ -57,19 +53,20 @@ struct AllSeries {
     len: usize,
 }
 
-/// The counts of a process in a span of time.
-#[derive(Clone, Debug)]
-pub(crate) struct Gathered {
+/// The counts of a process in a span of time, of which no other has the number.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) number: i64,
     /// The middle of the time.
     pub(crate) middle: Instant,
     pub(crate) counts: BTreeMap<(Kind, QueueName), Tally>,
 }
 
-/// A numbered batch. It keeps its number until the database has answered.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    pub(crate) number: i64,
-    pub(crate) minutes: Vec<Gathered>,
+/// The batch in flight, and the number of the last one.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    pub(crate) batch: Option<Batch>,
+    last: i64,
 }
 
 /// The counts of one client, and its clones and runners.
@@ -79,14 +76,13 @@ pub(crate) struct HistoryCounter {
     /// How often it is written.
     pub(super) interval: Duration,
     series: Mutex<AllSeries>,
-    gathered: Mutex<VecDeque<Gathered>>,
     /// When the counts begin that are not taken yet. `None`: there are none.
     since: Mutex<Option<Instant>>,
     is_counting: AtomicBool,
     /// Whether the task that writes runs.
     pub(super) is_writing: AtomicBool,
-    /// The batch in flight, and the number of the last one. Held while a batch is sent.
-    pub(super) sending: tokio::sync::Mutex<(Option<Batch>, i64)>,
+    /// Held while a batch is sent.
+    pub(super) in_flight: tokio::sync::Mutex<InFlight>,
 }
 
 impl HistoryCounter {
@@ -95,11 +91,10 @@ impl HistoryCounter {
             writer: Uuid::now_v7(),
             interval: interval.clamp(SHORTEST_INTERVAL, INTERVAL),
             series: Mutex::default(),
-            gathered: Mutex::default(),
             since: Mutex::default(),
             is_counting: AtomicBool::new(false),
             is_writing: AtomicBool::new(false),
-            sending: tokio::sync::Mutex::default(),
+            in_flight: tokio::sync::Mutex::default(),
         }
     }
 
@@ -127,13 +122,16 @@ impl HistoryCounter {
         !self.is_writing.load(Ordering::Acquire)
     }
 
-    /// Whether there is something to write.
+    /// Whether counts wait to be taken.
     pub(crate) fn has_counts(&self) -> bool {
-        self.is_counting.load(Ordering::Acquire) || !lock(&self.gathered).is_empty()
+        self.is_counting.load(Ordering::Acquire)
     }
 
-    /// Takes the counts of all series.
-    pub(super) fn take(&self, now: Instant) {
+    /// Takes the counts of all series, to be sent next. While a batch is in flight they stay where they are.
+    pub(super) fn take(&self, in_flight: &mut InFlight, now: Instant) {
+        if in_flight.batch.is_some() {
+            return;
+        }
         // Before the counts, so that a count that comes meanwhile is noted again.
         self.is_counting.store(false, Ordering::Release);
         let began = lock(&self.since).take().unwrap_or(now);
@@ -152,24 +150,11 @@ impl HistoryCounter {
             !of_kind.is_empty()
         });
         all.len = all.by_kind.values().map(HashMap::len).sum();
-        drop(all);
-        if counts.is_empty() {
-            return;
+        if !counts.is_empty() {
+            in_flight.last += 1;
+            let middle = began + now.saturating_duration_since(began) / 2;
+            in_flight.batch = Some(Batch { number: in_flight.last, middle, counts });
         }
-        let mut gathered = lock(&self.gathered);
-        gathered.push_back(Gathered { middle: began + now.saturating_duration_since(began) / 2, counts });
-        while gathered.len() > 1 && gathered.iter().map(|minute| minute.counts.len()).sum::<usize>() > MAX_GATHERED {
-            let Some(oldest) = gathered.pop_front() else { break };
-            let Some(next) = gathered.front_mut() else { break };
-            for (key, counts) in oldest.counts {
-                next.counts.entry(key).or_default().add(&counts);
-            }
-        }
-    }
-
-    /// The counts that wait to be sent.
-    pub(super) fn to_send(&self) -> Vec<Gathered> {
-        lock(&self.gathered).drain(..).collect()
     }
 }
 
@@ -203,32 +188,36 @@ mod tests {
         }
     }
 
-    fn inserted(minutes: &[Gathered]) -> u64 {
-        minutes.iter().flat_map(|minute| minute.counts.values()).map(|tally| tally.counted(Counted::Inserted)).sum()
+    fn inserted(in_flight: &mut InFlight) -> u64 {
+        let batch = in_flight.batch.take();
+        batch.iter().flat_map(|batch| batch.counts.values()).map(|tally| tally.counted(Counted::Inserted)).sum()
     }
 
     #[test]
     fn while_nothing_can_be_written_minutes_are_added_together_and_no_count_is_lost() {
         let counter = HistoryCounter::new(INTERVAL);
+        let mut in_flight = InFlight::default();
         for _ in 0..30 {
             (0..MAX_SERIES / 4).for_each(|n| count(&counter, n));
-            counter.take(Instant::now());
+            counter.take(&mut in_flight, Instant::now());
         }
-        let waiting = counter.to_send();
-        assert!(waiting.iter().map(|minute| minute.counts.len()).sum::<usize>() <= MAX_GATHERED);
-        assert_eq!(inserted(&waiting), 30 * (MAX_SERIES as u64 / 4));
+        assert_eq!(inserted(&mut in_flight), MAX_SERIES as u64 / 4);
+        counter.take(&mut in_flight, Instant::now());
+        assert_eq!(in_flight.batch.as_ref().map(|batch| batch.number), Some(2));
+        assert_eq!(inserted(&mut in_flight), 29 * (MAX_SERIES as u64 / 4));
         assert!(!counter.has_counts());
     }
 
     #[test]
     fn there_are_never_more_series_than_the_limit() {
         let counter = HistoryCounter::new(INTERVAL);
+        let mut in_flight = InFlight::default();
         (0..MAX_SERIES + 10).for_each(|n| count(&counter, n));
         assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_none());
-        counter.take(Instant::now());
-        assert_eq!(inserted(&counter.to_send()), MAX_SERIES as u64);
+        counter.take(&mut in_flight, Instant::now());
+        assert_eq!(inserted(&mut in_flight), MAX_SERIES as u64);
         // Series without new counts make room.
-        counter.take(Instant::now());
+        counter.take(&mut in_flight, Instant::now());
         assert!(counter.series(&names(MAX_SERIES + 11).0, &names(0).1).is_some());
     }
 

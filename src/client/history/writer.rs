@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::counter::{Batch, Gathered, HistoryCounter, until_interval_ends};
+use super::counter::{Batch, HistoryCounter, InFlight, until_interval_ends};
 use crate::client::connections::time_limit;
 use crate::client::{Client, Inner};
 use crate::error::{AnswerFuture, Result};
@@ -28,33 +28,26 @@ impl Client {
     /// [`Error::Database`](crate::Error::Database). The counts are kept, and written later.
     pub async fn write_history(&self) -> Result<()> {
         let counter = self.history_counter();
-        counter.take(Instant::now());
-        let mut sending = counter.sending.lock().await;
-        loop {
-            let (in_flight, last) = &mut *sending;
-            if in_flight.is_none() {
-                let minutes = counter.to_send();
-                if minutes.is_empty() {
-                    return Ok(());
-                }
-                *last += 1;
-                *in_flight = Some(Batch { number: *last, minutes });
-            }
-            let Some(Batch { number, minutes }) = in_flight else { return Ok(()) };
-            let minutes = Value::Array(minutes.iter().map(document).collect());
-            self.send_history(*number, minutes).await?;
-            *in_flight = None;
-        }
+        let mut in_flight = counter.in_flight.lock().await;
+        self.send_history(&mut in_flight).await?;
+        counter.take(&mut in_flight, Instant::now());
+        self.send_history(&mut in_flight).await
     }
 
-    fn send_history(&self, number: i64, minutes: Value) -> AnswerFuture<'_, ()> {
-        let writing = async move {
-            let mut connection = self.connection().await?;
-            let writer = self.history_counter().writer;
-            let written = self.store(&mut connection).write_history(writer, number, &minutes).await;
-            connection.settle(written)
-        };
-        Box::pin(time_limit::within(LONGEST_WRITE, writing))
+    /// Sends the batch in flight, if there is one.
+    fn send_history<'a>(&'a self, in_flight: &'a mut InFlight) -> AnswerFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(batch) = &in_flight.batch else { return Ok(()) };
+            let (writer, minutes) = (self.history_counter().writer, json!([document(batch)]));
+            let writing = async {
+                let mut connection = self.connection().await?;
+                let written = self.store(&mut connection).write_history(writer, batch.number, &minutes).await;
+                connection.settle(written)
+            };
+            time_limit::within(LONGEST_WRITE, writing).await?;
+            in_flight.batch = None;
+            Ok(())
+        })
     }
 
     pub(crate) fn history_counter(&self) -> &HistoryCounter {
@@ -126,18 +119,18 @@ async fn write(mut writing: Writing) {
         tokio::time::sleep(until_interval_ends(interval)).await;
         let Some(inner) = writing.client.upgrade() else { return };
         let history = &inner.history;
-        history.take(Instant::now());
+        history.take(&mut *history.in_flight.lock().await, Instant::now());
         // Each process at a time of its own, so that the writes of many do not meet.
         let delay = interval / 12_000 * (history.writer.as_u128() % 1_000) as u32;
         drop(inner);
         tokio::time::sleep(delay).await;
         let Some(inner) = writing.client.upgrade() else { return };
         let client = Client { inner };
-        if let Err(error) = client.write_history().await {
+        let history = client.history_counter();
+        if let Err(error) = client.send_history(&mut *history.in_flight.lock().await).await {
             tracing::warn!(%error, "history not written yet, trying again");
             continue;
         }
-        let history = client.history_counter();
         history.is_writing.store(false, Ordering::Release);
         // A count made meanwhile saw a running task and started none.
         if !history.has_counts() || history.is_writing.swap(true, Ordering::AcqRel) {
@@ -148,19 +141,19 @@ async fn write(mut writing: Writing) {
     }
 }
 
-/// The counts of a span of time as `_write_history` takes them, with the sums over kinds and queues.
-fn document(gathered: &Gathered) -> Value {
+/// The counts of a batch as `_write_history` takes them, with the sums over kinds and queues.
+fn document(batch: &Batch) -> Value {
     let mut all = Tally::default();
     let mut queues = std::collections::BTreeMap::<&str, Tally>::new();
-    let mut counts = Vec::with_capacity(gathered.counts.len() + 2);
-    for ((kind, queue), of_kind) in &gathered.counts {
+    let mut counts = Vec::with_capacity(batch.counts.len() + 2);
+    for ((kind, queue), of_kind) in &batch.counts {
         counts.push(row(kind.as_str(), queue.as_str(), of_kind));
         queues.entry(queue.as_str()).or_default().add(of_kind);
         all.add(of_kind);
     }
     counts.extend(queues.iter().map(|(queue, of_queue)| row("", queue, of_queue)));
     counts.push(row("", "", &all));
-    json!({ "age": gathered.middle.elapsed().as_secs_f64(), "counts": counts })
+    json!({ "age": batch.middle.elapsed().as_secs_f64(), "counts": counts })
 }
 
 fn row(kind: &str, queue: &str, tally: &Tally) -> Value {
