@@ -52,7 +52,7 @@ const LIMIT: usize = 10_000;
 /// let last = drained.jobs().last().unwrap();
 /// assert_eq!(last.error(), Some("odd: 3"));
 /// assert_eq!(last.job.state, JobState::Retryable);
-/// assert_eq!(last.args::<Halve>()?.n, 3);
+/// assert_eq!(last.job.args_as::<Halve>()?.n, 3);
 ///
 /// // When its time has come, it fails for the last time.
 /// database.advance(std::time::Duration::from_secs(3600)).await?;
@@ -154,12 +154,6 @@ impl Drained {
         self.jobs.iter().filter(|worked| worked.job.kind.as_str() == J::KIND)
     }
 
-    /// How many attempts were made.
-    #[must_use]
-    pub fn attempts(&self) -> usize {
-        self.jobs.len()
-    }
-
     /// How many attempts completed their job.
     #[must_use]
     pub fn completed(&self) -> usize {
@@ -217,15 +211,6 @@ impl WorkedJob {
             Happened::Discarded { reason, .. } => Some(reason),
             _ => None,
         }
-    }
-
-    /// Reads the job's args as a typed value.
-    ///
-    /// # Errors
-    ///
-    /// As for [`JobRow::args_as`].
-    pub fn args<J: Job>(&self) -> Result<J> {
-        self.job.args_as()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::words::filter::JobFilter;
 use crate::words::ident::JobId;
-use crate::words::job::{Job, JobRow};
+use crate::words::job::JobRow;
 use crate::words::state::JobState;
 
 /// The most jobs that a failure shows.
@@ -76,11 +76,6 @@ impl<'a> Expectation<'a> {
     pub fn kind(self, kind: impl Into<String>) -> Self {
         let kind = kind.into();
         self.filtered("kind", format!("kind {kind}"), move |filter| filter.kind(&kind))
-    }
-
-    /// Of this job type's kind.
-    pub fn job<J: Job>(self) -> Self {
-        self.kind(J::KIND)
     }
 
     /// In this queue.
@@ -164,16 +159,6 @@ impl<'a> Expectation<'a> {
         let (found, report) = self.find().await?;
         let matches = count.map_or(!found.is_empty(), |count| found.len() == count);
         if matches { Ok(found) } else { Err(report) }
-    }
-
-    /// Checks that no job matches.
-    ///
-    /// # Errors
-    ///
-    /// A text that names the jobs that match.
-    pub async fn check_absent(mut self) -> Result<(), String> {
-        self.count = Some(0);
-        self.check().await.map(drop)
     }
 
     fn containing(

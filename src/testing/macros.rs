@@ -77,11 +77,11 @@ macro_rules! assert_inserted {
 /// When a job matches. The message names it.
 #[macro_export]
 macro_rules! assert_not_inserted {
-    ($source:expr, $($wanted:tt)+) => {
+    ($source:expr, $($wanted:tt)+) => {{
         $crate::__checked!(
-            $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).check_absent().await
-        )
-    };
+            $crate::__expectation!(@first ($crate::testing::Expectation::new(&$source)) $($wanted)+).count(0).check().await
+        );
+    }};
 }
 
 /// Asserts that an insert was a duplicate, with `of = …` of that job, and returns the holder's id.
@@ -294,7 +294,7 @@ macro_rules! __expectation {
         $crate::__expectation!(@rest ($expectation) $name = $($rest)*)
     };
     (@first ($expectation:expr) $job:ty $(, $($rest:tt)*)?) => {
-        $crate::__expectation!(@rest ($expectation.job::<$job>()) $($($rest)*)?)
+        $crate::__expectation!(@rest ($expectation.kind(<$job as $crate::Job>::KIND)) $($($rest)*)?)
     };
     (@rest ($expectation:expr)) => {
         $expectation

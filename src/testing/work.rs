@@ -212,23 +212,6 @@ pub enum Failure {
     Panic(String),
 }
 
-impl Failure {
-    /// Whether the worker panicked.
-    #[must_use]
-    pub const fn is_panic(&self) -> bool {
-        matches!(self, Failure::Panic(_))
-    }
-
-    /// The worker's own error, where it is of this type.
-    #[must_use]
-    pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
-        match self {
-            Failure::Error(error) => error.downcast_ref(),
-            Failure::Panic(_) => None,
-        }
-    }
-}
-
 /// An attempt at a job without a runner, in the database of the client where one is given.
 pub(super) async fn begin(
     client: Option<&Client>,

@@ -28,28 +28,20 @@ pub(crate) struct Registry {
     workers: HashMap<Cow<'static, str>, Arc<dyn AnyWorker>>,
     /// Works every kind without a worker of its own. `None`: they are left to other runners.
     others: Option<Arc<dyn AnyWorker>>,
-    /// The queue that each kind or its options name. Kinds chosen at run time have no entry.
-    queues: HashMap<&'static str, Option<String>>,
-    /// The insert options of each kind, and the timeout and the retry policy of its worker.
-    kinds: HashMap<&'static str, (InsertOptions, Option<Duration>, Option<RetryPolicy>)>,
+    /// The insert options of each kind, and the options of its worker. Kinds chosen at run time have no entry.
+    kinds: HashMap<&'static str, (InsertOptions, WorkerOptions)>,
     doubled: Option<Cow<'static, str>>,
 }
 
 impl Registry {
     pub(crate) fn add<J: Job>(&mut self, worker: impl Worker<J>, options: WorkerOptions) {
-        self.describe::<J>(&options);
+        self.kinds.insert(J::KIND, (J::options(), options.clone()));
         self.insert(Cow::Borrowed(J::KIND), Arc::new(Typed { worker, options, kind: PhantomData }));
     }
 
     pub(crate) fn add_batch<J: Job>(&mut self, worker: impl BatchWorker<J>, options: WorkerOptions) {
-        self.describe::<J>(&options);
+        self.kinds.insert(J::KIND, (J::options(), options.clone()));
         self.insert(Cow::Borrowed(J::KIND), Arc::new(Batched::new(worker, options)));
-    }
-
-    fn describe<J: Job>(&mut self, options: &WorkerOptions) {
-        let of_kind = J::options();
-        self.queues.insert(J::KIND, options.queue.clone().or_else(|| of_kind.queue.clone().map(Into::into)));
-        self.kinds.insert(J::KIND, (of_kind, options.timeout, options.retry_policy));
     }
 
     /// Adds one function for several kinds.
@@ -84,7 +76,9 @@ impl Registry {
         worked: &[(String, usize)],
         default: Option<&'a str>,
     ) -> Option<(&'static str, &'a str)> {
-        let queues = self.queues.iter().filter_map(|(kind, queue)| Some((*kind, queue.as_deref().or(default)?)));
+        let queues = self.kinds.iter().filter_map(|(kind, (of_kind, of_worker))| {
+            Some((*kind, of_worker.queue.as_deref().or(of_kind.queue.as_deref()).or(default)?))
+        });
         queues.filter(|(_, queue)| worked.iter().all(|(name, _)| name != queue)).min()
     }
 
@@ -118,10 +112,10 @@ impl Registry {
     ) -> Vec<(&'static str, Result<KindDefinition>)> {
         // The default policy of a runner registers nothing. The default policy of a worker registers the default for the kind.
         let of_runner = retry_policy.document().filter(|document| *document != json!({}));
-        let definitions = self.kinds.iter().map(|(kind, (options, own_timeout, own_policy))| {
-            let backoff = own_policy.map_or_else(|| of_runner.clone(), |policy| policy.document());
-            let definition = KindDefinition::new(kind, options.clone().or(defaults));
-            (*kind, definition.map(|definition| definition.worked(own_timeout.or(timeout), backoff)))
+        let definitions = self.kinds.iter().map(|(kind, (of_kind, of_worker))| {
+            let backoff = of_worker.retry_policy.map_or_else(|| of_runner.clone(), |policy| policy.document());
+            let definition = KindDefinition::new(kind, of_kind.clone().or(defaults));
+            (*kind, definition.map(|definition| definition.worked(of_worker.timeout.or(timeout), backoff)))
         });
         definitions.collect()
     }

@@ -117,7 +117,7 @@ async fn while_a_failed_rebuilds_leftover_stays_nothing_is_rebuilt(database: Dat
 
 #[support::test]
 async fn without_a_session_of_its_own_or_when_switched_off_a_runner_rebuilds_nothing(database: Database) {
-    database.start(caretaker(&database).no_reindexing()).await;
+    database.start(caretaker(&database).reindex_interval(Duration::MAX)).await;
     database.start(caretaker(&database).reindex_interval(QUICK).poll_only()).await;
     eventually!(!super::holder(&database, "pruner").await.is_empty(), "no runner prunes");
     tokio::time::sleep(Duration::from_millis(200)).await;

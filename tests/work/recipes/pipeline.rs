@@ -54,7 +54,7 @@ async fn a_step_reads_the_output_of_the_step_before(database: Database) {
 async fn at_a_crash_the_step_runs_again_and_the_steps_after_it_wait(database: Database) {
     insert(&database.client).await.unwrap();
     crash(&database, "video.encode").await;
-    assert_eq!(drain(&database).await.attempts(), 0);
+    assert_eq!(drain(&database).await.jobs().len(), 0);
     assert_eq!(states(&database).await, "video.encode running, video.publish pending");
     rescue(&database).await;
     assert_eq!(worked(&drain(&database).await), ["video.encode", "video.publish"]);
@@ -73,7 +73,7 @@ async fn the_steps_after_a_cancelled_step_are_cancelled_with_that_reason(databas
     insert(&database.client).await.unwrap();
     let first = first_of(&database, "video.encode").await;
     database.client.cancel(first).await.unwrap();
-    assert_eq!(drain(&database).await.attempts(), 0);
+    assert_eq!(drain(&database).await.jobs().len(), 0);
     assert_eq!(states(&database).await, "video.encode cancelled, video.publish cancelled");
     let error = error_of(&database, "video.publish").await;
     assert_eq!(error, format!("cancelled: its parent {first} (video.encode) was cancelled"));

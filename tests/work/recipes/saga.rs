@@ -53,7 +53,7 @@ async fn a_cancelled_step_is_compensated_as_a_failed_one(database: Database) {
 async fn at_a_crash_a_step_and_an_undo_job_are_tried_again(database: Database) {
     book(&database.client, 1).await.unwrap();
     crash(&database, "flight.book").await;
-    assert_eq!(work(&database, &KINDS, "").await.attempts(), 0);
+    assert_eq!(work(&database, &KINDS, "").await.jobs().len(), 0);
     rescue(&database).await;
     let without_undo = &KINDS[..3];
     assert_eq!(worked(&work(&database, without_undo, "car.book").await), ["flight.book", "hotel.book", "car.book"]);

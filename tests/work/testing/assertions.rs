@@ -66,7 +66,7 @@ async fn a_transaction_is_looked_into_and_stays_usable(database: testing::Databa
 
 #[support::test]
 async fn a_failure_says_what_was_expected_and_what_is_there(database: testing::Database) {
-    let story = Expectation::new(&database).job::<Task>().check().await.unwrap_err();
+    let story = Expectation::new(&database).kind(Task::KIND).check().await.unwrap_err();
     assert_eq!(story, "expected at least one job with kind task; found 0\nthere is no job at all");
 
     let client = database.client().clone();
