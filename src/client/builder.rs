@@ -163,7 +163,7 @@ impl ClientBuilder {
     pub(crate) fn of_place(self, options: PgConnectOptions, identity: PlaceIdentity) -> Client {
         let (options, limit) = (self.with_settings(options), self.connect_timeout.unwrap_or(PLACE_TIMEOUT));
         let statements = Statements::new(self.schema.clone());
-        let guard = Arc::new(PlaceGuard::new(identity, statements.place_identity(), limit));
+        let guard = Arc::new(PlaceGuard::new(identity, statements.clone(), limit));
         let asked = Arc::clone(&guard);
         let pool = self.own_pool(Some(Arc::clone(&guard))).acquire_timeout(limit);
         let pool = pool.after_connect(move |connection, _| {

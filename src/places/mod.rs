@@ -28,7 +28,7 @@ pub use self::runner::{PlaceState, PlacesHandle, PlacesRunner};
 
 use crate::client::{Client, ClientBuilder};
 use crate::error::{Error, Result};
-use crate::store::{self, PlaceIdentity};
+use crate::store::PlaceIdentity;
 use crate::words::ident::{JobId, PlaceName};
 use crate::words::job::{JobRow, NewJob};
 #[cfg(feature = "periodic")]
@@ -298,7 +298,7 @@ async fn name(client: Client, wanted: PlaceIdentity, adopts: bool) -> Result<()>
     let named = client.store(&mut connection).name_place(&wanted, adopts).await;
     // The database refuses another name or list with a text of its own.
     if named.is_err()
-        && let Ok(found) = store::place_identity(&mut connection, &client.statements().place_identity()).await
+        && let Ok(found) = client.store(&mut connection).place_identity().await
     {
         wanted.check(found)?;
     }

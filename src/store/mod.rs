@@ -34,7 +34,7 @@ pub(crate) use self::queue::QueueCall;
 pub(crate) use self::schema::migrate::LOCK_TIMEOUT_OF_MIGRATION;
 pub(crate) use self::schema::migrations::SchemaVersion;
 pub use self::schema::migrations::{LATEST_VERSION, MIGRATIONS};
-pub(crate) use self::schema::place::{PlaceIdentity, place_identity};
+pub(crate) use self::schema::place::PlaceIdentity;
 pub use self::schema::pooling::Pooling;
 pub(crate) use self::schema::pooling::pooling;
 pub(crate) use self::schema::reindex::{BloatedIndex, bound_rebuild};

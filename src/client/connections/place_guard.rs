@@ -11,18 +11,18 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sqlx::{PgConnection, SqlStr};
+use sqlx::PgConnection;
 
 use super::time_limit;
 use crate::error::{Error, Result};
-use crate::store::{self, PlaceIdentity};
+use crate::store::{PlaceIdentity, Statements};
 use crate::words::ident::PlaceName;
 
 /// The identity that the schema must have.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     identity: PlaceIdentity,
-    statement: SqlStr,
+    statements: Statements,
     /// The longest that the pool takes to open a connection. The pool counts a connection's age from the end of opening, and
     /// the connection is asked before.
     opening: Duration,
@@ -31,13 +31,13 @@ pub(crate) struct PlaceGuard {
 }
 
 impl PlaceGuard {
-    pub(in crate::client) const fn new(identity: PlaceIdentity, statement: SqlStr, opening: Duration) -> Self {
-        Self { identity, statement, opening, elsewhere_at: Mutex::new(None) }
+    pub(in crate::client) const fn new(identity: PlaceIdentity, statements: Statements, opening: Duration) -> Self {
+        Self { identity, statements, opening, elsewhere_at: Mutex::new(None) }
     }
 
     /// Asks a connection where it is. `None`: in the place. Else the error of a connection that is elsewhere.
     pub(in crate::client) async fn look(&self, connection: &mut PgConnection) -> sqlx::Result<Option<Error>> {
-        let elsewhere = match store::place_identity(connection, &self.statement).await {
+        let elsewhere = match self.statements.over(connection).place_identity().await {
             Ok(found) => match self.identity.check(found) {
                 Ok(()) => return Ok(None),
                 Err(elsewhere) => elsewhere,
@@ -90,7 +90,7 @@ impl PlaceGuard {
     /// Whether a connection of the caller's is there.
     pub(in crate::client) async fn check_callers(&self, connection: &mut PgConnection) -> Result<()> {
         let wrong = |found| Error::WrongPlace { kind: None, wanted: self.name().clone(), found };
-        match store::place_identity(connection, &self.statement).await {
+        match self.statements.over(connection).place_identity().await {
             Ok(Some(found)) if found.name == *self.name() => self.identity.check(Some(found)),
             Ok(found) => Err(wrong(found.map(|found| found.name.to_string()))),
             Err(error) if error.is_undefined() => Err(wrong(None)),
@@ -113,14 +113,13 @@ impl PlaceGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Statements;
     use crate::words::ident::SchemaName;
 
     #[test]
     fn a_connection_that_was_opened_after_the_last_notice_is_not_asked_again() {
         let identity = PlaceIdentity::new(PlaceName::new("a").unwrap(), None);
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()).place_identity(), minutes(1));
+        let guard = PlaceGuard::new(identity, Statements::new(SchemaName::default()), minutes(1));
         assert!(!guard.is_suspected(minutes(30)), "no connection was elsewhere");
         let notice = |ago| *guard.elsewhere_at.lock().unwrap() = Instant::now().checked_sub(ago);
         notice(Duration::ZERO);

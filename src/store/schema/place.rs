@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row, SqlStr};
 
 use crate::error::{Error, Result};
-use crate::store::{Statements, Store, query};
+use crate::store::{Store, query};
 use crate::words::ident::PlaceName;
 use crate::words::place_by::hashed_index;
 
@@ -57,13 +57,13 @@ impl fmt::Display for PlaceIdentity {
     }
 }
 
-/// The place that the schema is. `None`: it has no name. `statement` is the one of [`Statements`] of this name.
-pub(crate) async fn place_identity(connection: &mut PgConnection, statement: &SqlStr) -> Result<Option<PlaceIdentity>> {
-    let row = query(statement).fetch_optional(connection).await?;
-    row.as_ref().map(identity).transpose()
-}
-
 impl Store<'_> {
+    /// The place that the schema is. `None`: it has no name.
+    pub(crate) async fn place_identity(self) -> Result<Option<PlaceIdentity>> {
+        let row = query(&self.statements.place_identity).fetch_optional(self.connection).await?;
+        row.as_ref().map(identity).transpose()
+    }
+
     /// Makes the schema a place, or finds that it is this place already. `adopts`: the place is in this database now.
     pub(crate) async fn name_place(self, place: &PlaceIdentity, adopts: bool) -> Result<()> {
         let naming =
@@ -76,11 +76,4 @@ impl Store<'_> {
 fn identity(row: &PgRow) -> Result<PlaceIdentity> {
     let (hashed, is_copy) = (row.try_get("hashed")?, row.try_get("is_copy")?);
     Ok(PlaceIdentity { name: PlaceName::from_stored(row.try_get("name")?), hashed, is_copy })
-}
-
-impl Statements {
-    /// The statement of [`place_identity`].
-    pub(crate) fn place_identity(&self) -> SqlStr {
-        self.place_identity.clone()
-    }
 }
