@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::fetching::groups::MOST_ALONE;
 use super::recording::result::Ended;
 use super::recording::sending::record_alone;
+use super::runs::Run;
 use super::setup::builder::Runner;
 use super::shared::Shared;
 use super::working::executor;
@@ -23,12 +24,28 @@ use crate::words::job::JobRow;
 const LEASE: Duration = Duration::from_secs(3_600);
 
 /// One attempt of a drain.
-pub(crate) struct Attempted {
-    /// The job as it was fetched.
-    pub(crate) job: JobRow,
-    pub(crate) happened: Happened,
-    /// The job as it is after. `None`: it was deleted.
-    pub(crate) after: Option<JobRow>,
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WorkedJob {
+    /// The job after the attempt. If it has been deleted since: as it was fetched.
+    pub job: JobRow,
+    /// The attempt, counted from 1. (A snooze does not use it up: then the job's own count is lower.)
+    pub attempt: u16,
+    /// How it ended.
+    pub happened: Happened,
+}
+
+impl WorkedJob {
+    /// The error of the attempt, or the worker's reason for a retry, a cancel or a discard.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        match &self.happened {
+            Happened::Retried { error, .. } => error.as_deref(),
+            Happened::Cancelled { reason, .. } => reason.as_deref(),
+            Happened::Discarded { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
 }
 
 /// A runner that works only when asked to.
@@ -45,7 +62,7 @@ impl Drainer {
     }
 
     /// Works the job that comes first, and with a batch worker the next jobs of its kind as well. Empty: none is available.
-    pub(crate) async fn work_next(&mut self) -> Result<Vec<Attempted>> {
+    pub(crate) async fn work_next(&mut self) -> Result<Vec<WorkedJob>> {
         let kinds = self.shared.workers.kinds.clone();
         let Some(first) = self.fetch(kinds.as_deref()).await? else { return Ok(Vec::new()) };
         let of_kind = [first.kind.to_string()];
@@ -61,7 +78,9 @@ impl Drainer {
         let lease = shared.leases.current();
         let attempts = jobs.iter().map(|job| {
             let fetched = executor::prepare(shared, &lease, job.clone(), Instant::now());
-            shared.runs.take(lease.id, std::iter::once((job.id, job.run, Arc::clone(&fetched.attempt.stop), None)));
+            let stop = Arc::clone(&fetched.attempt.stop);
+            let run = Run { worker: lease.id, number: job.run, stop, group: None };
+            shared.runs.take(std::iter::once((job.id, run)));
             executor::attempt(Arc::clone(shared), fetched)
         });
         run_together(attempts, || worker.iter().for_each(|worker| worker.close_batch())).await;
@@ -76,7 +95,7 @@ impl Drainer {
             let happened = ending(&mut events, &job).await;
             let mut connection = shared.client.connection().await?;
             let after = shared.client.store(&mut connection).job_by_id(job.id).await?;
-            attempted.push((place, Attempted { job, happened, after }));
+            attempted.push((place, WorkedJob { attempt: job.attempt, job: after.unwrap_or(job), happened }));
         }
         attempted.sort_by_key(|(place, _)| *place);
         Ok(attempted.into_iter().map(|(_, attempted)| attempted).collect())

@@ -35,7 +35,9 @@ mod telemetry;
 mod working;
 
 #[cfg(feature = "testing")]
-pub(crate) use self::drain::{Attempted, Drainer};
+pub(crate) use self::drain::Drainer;
+#[cfg(feature = "testing")]
+pub use self::drain::WorkedJob;
 pub(crate) use self::fetching::budget::{Budget, Share};
 pub use self::life::handle::RunnerHandle;
 pub use self::life::health::RunnerHealth;

@@ -44,30 +44,26 @@ pub(super) struct Runs {
     pub(super) ask: Notify,
 }
 
-/// A fetched job, the number of its run, how to stop it, and its queue and group.
-pub(super) type FetchedRun = (JobId, u32, Arc<Stop>, Option<(QueueName, String)>);
-
 /// A run in hand.
-struct Run {
+pub(super) struct Run {
     /// The lease under which the job was fetched.
-    worker: Uuid,
-    number: u32,
-    stop: Arc<Stop>,
+    pub(super) worker: Uuid,
+    pub(super) number: u32,
+    pub(super) stop: Arc<Stop>,
     /// Its queue and group, in which its end frees a place.
-    group: Option<(QueueName, String)>,
+    pub(super) group: Option<(QueueName, String)>,
 }
 
 impl Runs {
     /// Takes fetched jobs in hand, before any of them is started.
-    pub(super) fn take(&self, worker: Uuid, jobs: impl Iterator<Item = FetchedRun>) {
+    pub(super) fn take(&self, jobs: impl Iterator<Item = (JobId, Run)>) {
         let mut in_hand = self.in_hand();
-        for (id, number, stop, group) in jobs {
-            let fetched = Run { worker, number, stop, group };
+        for (id, fetched) in jobs {
             match in_hand.entry(id) {
                 Entry::Vacant(place) => drop(place.insert(fetched)),
                 // The job was taken away and set back before this runner heard of it.
                 Entry::Occupied(mut held) => {
-                    let is_earlier = held.get().worker == worker && held.get().number > number;
+                    let is_earlier = held.get().worker == fetched.worker && held.get().number > fetched.number;
                     let earlier = if is_earlier { fetched } else { held.insert(fetched) };
                     earlier.stop.request(StopReason::Cancelled);
                 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -75,19 +75,14 @@ pub(super) struct Signals {
 }
 
 /// Tasks of which there are many, each awaited at the stop.
+#[derive(Default)]
 pub(super) struct Tasks {
     /// The slots at work.
     pub(super) attempts: TaskTracker,
     /// Results that are set aside: their rows are locked, or the database rejects them.
     pub(super) set_aside: TaskTracker,
     /// Held by the one of these that is being sent.
-    pub(super) set_aside_permit: Semaphore,
-}
-
-impl Default for Tasks {
-    fn default() -> Self {
-        Self { attempts: TaskTracker::new(), set_aside: TaskTracker::new(), set_aside_permit: Semaphore::new(1) }
-    }
+    pub(super) set_aside_permit: Mutex<()>,
 }
 
 impl Shared {

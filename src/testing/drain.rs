@@ -4,9 +4,9 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 
 use crate::error::Result;
-use crate::runner::{Attempted, Drainer, Runner};
+use crate::runner::{Drainer, Runner, WorkedJob};
 use crate::words::event::Happened;
-use crate::words::job::{Job, JobRow};
+use crate::words::job::Job;
 use crate::words::state::JobState;
 
 /// The default number of attempts after which a drain panics.
@@ -119,7 +119,7 @@ impl IntoFuture for Drain {
                 if attempted.is_empty() && !drainer.release_children().await? {
                     break;
                 }
-                for worked in attempted.into_iter().map(WorkedJob::from) {
+                for worked in attempted {
                     if is_retrying && worked.job.state == JobState::Retryable {
                         client.retry([worked.job.id]).await?;
                     }
@@ -186,37 +186,5 @@ impl Drained {
 
     fn count(&self, is_such: impl Fn(&Happened) -> bool) -> usize {
         self.jobs.iter().filter(|worked| is_such(&worked.happened)).count()
-    }
-}
-
-/// One attempt of a drain.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WorkedJob {
-    /// The job after the attempt. If it has been deleted since: as it was fetched.
-    pub job: JobRow,
-    /// The attempt, counted from 1. (A snooze does not use it up: then the job's own count is lower.)
-    pub attempt: u16,
-    /// How it ended.
-    pub happened: Happened,
-}
-
-impl WorkedJob {
-    /// The error of the attempt, or the worker's reason for a retry, a cancel or a discard.
-    #[must_use]
-    pub fn error(&self) -> Option<&str> {
-        match &self.happened {
-            Happened::Retried { error, .. } => error.as_deref(),
-            Happened::Cancelled { reason, .. } => reason.as_deref(),
-            Happened::Discarded { reason, .. } => Some(reason),
-            _ => None,
-        }
-    }
-}
-
-impl From<Attempted> for WorkedJob {
-    fn from(attempted: Attempted) -> Self {
-        let Attempted { job, happened, after } = attempted;
-        Self { attempt: job.attempt, job: after.unwrap_or(job), happened }
     }
 }

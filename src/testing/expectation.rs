@@ -154,11 +154,28 @@ impl<'a> Expectation<'a> {
     ///
     /// When none matches, or another number than expected: a text with the expectation and the jobs in the queue, the
     /// most similar first.
-    pub async fn check(self) -> Result<Vec<JobRow>, String> {
-        let count = self.count;
-        let (found, report) = self.find().await?;
-        let matches = count.map_or(!found.is_empty(), |count| found.len() == count);
-        if matches { Ok(found) } else { Err(report) }
+    pub async fn check(mut self) -> Result<Vec<JobRow>, String> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        let failed = |error| format!("could not read the jobs: {error}");
+        let (client, criteria) = (&self.client, &self.criteria);
+        let mut found = matching(client, &mut self.connection, criteria).await.map_err(failed)?;
+        found.sort_by_key(|job| (job.created_at, job.id));
+        let is_expected = self.count.map_or(!found.is_empty(), |count| found.len() == count);
+        if is_expected {
+            return Ok(found);
+        }
+        let wanted = self.count.map_or("at least one job".to_owned(), |count| match count {
+            0 => "no job".to_owned(),
+            1 => "exactly one job".to_owned(),
+            count => format!("exactly {count} jobs"),
+        });
+        let criteria: Vec<_> = self.criteria.iter().map(|criterion| criterion.text.as_str()).collect();
+        let with = if criteria.is_empty() { String::new() } else { format!(" with {}", criteria.join(", ")) };
+        let mut text = format!("expected {wanted}{with}; found {}", found.len());
+        nearest(client, &mut self.connection, &self.criteria, &mut text).await.map_err(failed)?;
+        Err(text)
     }
 
     fn containing(
@@ -195,31 +212,6 @@ impl<'a> Expectation<'a> {
     ) -> Self {
         self.criteria.push(Criterion { name, text, condition: Condition::Row(Box::new(condition)) });
         self
-    }
-
-    /// The jobs that match, and a report in case they are too few or too many.
-    async fn find(mut self) -> Result<(Vec<JobRow>, String), String> {
-        if let Some(problem) = self.problem {
-            return Err(problem);
-        }
-        let failed = |error| format!("could not read the jobs: {error}");
-        let (client, criteria) = (&self.client, &self.criteria);
-        let mut found = matching(client, &mut self.connection, criteria).await.map_err(failed)?;
-        found.sort_by_key(|job| (job.created_at, job.id));
-        let is_expected = self.count.map_or(!found.is_empty(), |count| found.len() == count);
-        if is_expected {
-            return Ok((found, String::new()));
-        }
-        let wanted = self.count.map_or("at least one job".to_owned(), |count| match count {
-            0 => "no job".to_owned(),
-            1 => "exactly one job".to_owned(),
-            count => format!("exactly {count} jobs"),
-        });
-        let criteria: Vec<_> = self.criteria.iter().map(|criterion| criterion.text.as_str()).collect();
-        let with = if criteria.is_empty() { String::new() } else { format!(" with {}", criteria.join(", ")) };
-        let mut text = format!("expected {wanted}{with}; found {}", found.len());
-        nearest(client, &mut self.connection, &self.criteria, &mut text).await.map_err(failed)?;
-        Ok((found, text))
     }
 }
 

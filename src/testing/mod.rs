@@ -69,11 +69,12 @@ pub use self::checks::{AsJobId, InsertOutcome};
 #[doc(hidden)]
 pub use self::checks::{check_covered, check_duplicate, check_held_back, check_not_duplicate, check_updated};
 pub use self::database::Database;
-pub use self::drain::{Drain, Drained, WorkedJob, drain};
+pub use self::drain::{Drain, Drained, drain};
 pub use self::expectation::Expectation;
 pub use self::time::{Advanced, advance};
 pub use self::work::{Failure, Work, work};
 pub use self::work_batch::{WorkBatch, work_batch};
+pub use crate::runner::WorkedJob;
 
 /// For the assertions, which do not need serde_json as a dependency of the caller.
 #[doc(hidden)]

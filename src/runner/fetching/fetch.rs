@@ -11,6 +11,7 @@ use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::recording::result::Ended;
+use crate::runner::runs::Run;
 use crate::runner::shared::Shared;
 use crate::runner::working::executor;
 use crate::store::{
@@ -200,10 +201,12 @@ fn hand_over(shared: &Arc<Shared>, lease: &Arc<RunnerLease>, fetched: Fetched) {
     let readable = jobs.iter().map(|job| {
         let row = &job.attempt.row;
         let group = row.group_key.clone().map(|key| (row.queue.clone(), key));
-        (row.id, row.run, Arc::clone(&job.attempt.stop), group)
+        (row.id, Run { worker: lease.id, number: row.run, stop: Arc::clone(&job.attempt.stop), group })
     });
-    let failed = unreadable.iter().map(|(job, stop)| (job.id, job.run, Arc::clone(stop), None));
-    shared.runs.take(lease.id, readable.chain(failed));
+    let failed = unreadable
+        .iter()
+        .map(|(job, stop)| (job.id, Run { worker: lease.id, number: job.run, stop: Arc::clone(stop), group: None }));
+    shared.runs.take(readable.chain(failed));
     for (Unreadable { id, kind, queue, attempt, run, problem }, stop) in unreadable {
         tracing::error!(job.id = %id, problem, "a job cannot be worked");
         let error = StoredError::coded("unreadable", problem);

@@ -46,12 +46,7 @@ use crate::worker::StopReason;
 #[must_use = "keep it, to stop the runner with"]
 pub struct RunnerHandle {
     pub(in crate::runner) shared: Arc<Shared>,
-    pub(in crate::runner) parts: Parts,
     pub(in crate::runner) stop_timeout: Duration,
-}
-
-/// The tasks of a runner, as they are awaited at its stop.
-pub(in crate::runner) struct Parts {
     pub(in crate::runner) producer: JoinHandle<()>,
     pub(in crate::runner) completer: JoinHandle<()>,
     pub(in crate::runner) heartbeat: JoinHandle<Result<()>>,
@@ -72,7 +67,7 @@ impl RunnerHandle {
     /// The runner's health, for probes.
     #[must_use]
     pub fn health(&self) -> RunnerHealth {
-        let Parts { producer, completer, heartbeat, .. } = &self.parts;
+        let Self { producer, completer, heartbeat, .. } = self;
         let parts = [producer.abort_handle(), completer.abort_handle(), heartbeat.abort_handle()];
         RunnerHealth { shared: Arc::clone(&self.shared), parts }
     }
@@ -155,7 +150,7 @@ impl RunnerHandle {
     }
 
     async fn stop_in_order(self) -> Result<()> {
-        let Self { shared, parts: Parts { producer, completer, heartbeat, background, closing }, stop_timeout } = self;
+        let Self { shared, stop_timeout, producer, completer, heartbeat, background, closing } = self;
         let Shared { options, connections, leases, runs, signals, tasks, .. } = &*shared;
         let began = Instant::now();
         signals.stopping.cancel();

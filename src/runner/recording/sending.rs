@@ -187,7 +187,7 @@ pub(in crate::runner) async fn record_alone(shared: Arc<Shared>, ended: Ended) {
     loop {
         let sending = async {
             // One at a time: together they would take every connection.
-            let _permit = shared.tasks.set_aside_permit.acquire().await.ok();
+            let _permit = shared.tasks.set_aside_permit.lock().await;
             send(&shared, lease.id, &batch, SHORTEST_LOCK_TIMEOUT).await
         };
         let error = match until_lost(&lease, sending).await {

@@ -19,7 +19,7 @@ use crate::runner::fetching::budget::Share;
 use crate::runner::fetching::groups::RunnerGroups;
 use crate::runner::fetching::producer;
 use crate::runner::fetching::slots::QueueSlots;
-use crate::runner::life::handle::{Parts, RunnerHandle};
+use crate::runner::life::handle::RunnerHandle;
 use crate::runner::life::heartbeat;
 use crate::runner::life::lease::{Leases, RunnerLease};
 use crate::runner::recording::completed_rows::CompletedRetention;
@@ -223,6 +223,6 @@ fn spawn((shared, results, session): Entered) -> RunnerHandle {
     let completer = tokio::spawn(completer::complete(Arc::clone(&shared), results));
     let producer = tokio::spawn(producer::produce(Arc::clone(&shared)));
     tracing::info!(runner = %holder.id, "runner started");
-    let parts = Parts { producer, completer, heartbeat, background, closing };
-    RunnerHandle { stop_timeout: options.stop_timeout, parts, shared }
+    let stop_timeout = options.stop_timeout;
+    RunnerHandle { shared, stop_timeout, producer, completer, heartbeat, background, closing }
 }

@@ -17,15 +17,18 @@ use crate::words::job::JobRow;
 use crate::words::state::JobState;
 
 /// Which groups of a queue a fetch visits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct GroupVisit {
     /// It begins with the first key after this.
+    #[serde(rename = "after_group")]
     pub(crate) after: String,
     /// How many groups it visits at most, at each priority.
+    #[serde(rename = "visits")]
     pub(crate) most: usize,
     /// Groups to visit in any case, since a place in them was freed.
     pub(crate) freed: Vec<String>,
     /// Whether the last fetch saw available jobs of groups.
+    #[serde(skip)]
     pub(crate) has_groups: bool,
 }
 
@@ -46,13 +49,15 @@ impl GroupVisit {
     }
 }
 
-/// How many jobs a runner can take from a queue now.
-#[derive(Clone, Debug)]
+/// How many jobs a runner can take from a queue now. In JSON it is an item in the argument of the SQL function `_fetch_jobs`.
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct QueueDemand {
+    #[serde(rename = "name")]
     pub(crate) queue: QueueName,
     pub(crate) free: usize,
     /// How many of them are idle, so that their jobs start at once. Jobs for the others are fetched ahead.
     pub(crate) idle: usize,
+    #[serde(flatten)]
     pub(crate) groups: GroupVisit,
 }
 
@@ -105,7 +110,7 @@ impl Store<'_> {
         };
         let rows = query(&self.statements.fetch)
             .bind(worker)
-            .bind(Json(arguments(slots)))
+            .bind(Json(slots))
             .bind(kinds)
             .bind(suspects)
             .bind(is_alone)
@@ -148,36 +153,4 @@ impl Store<'_> {
         let row = query.fetch_optional(self.connection).await?;
         Ok(row.map_or(Ok(0), |row| row.try_get("given_back"))?)
     }
-}
-
-/// The queues in the argument of the SQL function `_fetch_jobs`.
-pub(in crate::store) fn arguments(slots: &[QueueDemand]) -> Vec<QueueArgument<'_>> {
-    slots.iter().map(QueueArgument::of).collect()
-}
-
-#[derive(Serialize)]
-pub(in crate::store) struct QueueArgument<'a> {
-    name: &'a str,
-    free: i32,
-    idle: i32,
-    after_group: &'a str,
-    visits: i32,
-    freed: &'a [String],
-}
-
-impl<'a> QueueArgument<'a> {
-    fn of(QueueDemand { queue, free, idle, groups }: &'a QueueDemand) -> Self {
-        Self {
-            name: queue.as_str(),
-            free: number(*free),
-            idle: number(*idle),
-            after_group: &groups.after,
-            visits: number(groups.most),
-            freed: &groups.freed,
-        }
-    }
-}
-
-fn number(count: usize) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX)
 }

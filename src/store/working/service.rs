@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection, PgPool, Postgres, Row, Transac
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::store::transaction::statement_timeout;
 use crate::store::{Store, interval, milliseconds, query};
 use crate::words::ident::{JobId, Kind, QueueName};
 use crate::words::state::JobState;
@@ -27,21 +28,16 @@ const PLANS: &str = "SET enable_seqscan = off; SET plan_cache_mode = force_gener
 
 /// Sets, on a connection of the caller's own, that statements are planned once and by index, and their timeout.
 pub(crate) async fn plan_by_index(connection: &mut PgConnection, longest: Duration) -> Result<()> {
-    let settings = AssertSqlSafe(format!("{PLANS}; {}", statement_timeout(longest)));
+    let settings = AssertSqlSafe(format!("{PLANS}; SET statement_timeout = {}", statement_timeout(longest)));
     connection.execute(sqlx::raw_sql(settings)).await?;
     Ok(())
 }
 
 /// Sets the statement timeout of a connection of the caller's own.
 pub(crate) async fn end_after(connection: &mut PgConnection, longest: Duration) -> Result<()> {
-    connection.execute(sqlx::raw_sql(AssertSqlSafe(statement_timeout(longest)))).await?;
+    let setting = AssertSqlSafe(format!("SET statement_timeout = {}", statement_timeout(longest)));
+    connection.execute(sqlx::raw_sql(setting)).await?;
     Ok(())
-}
-
-/// At least a millisecond, since zero means no limit. At most the largest value of PostgreSQL.
-fn statement_timeout(longest: Duration) -> String {
-    let milliseconds = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX).max(1);
-    format!("SET statement_timeout = {milliseconds}")
 }
 
 /// Sets the limits of a maintenance statement on a connection of the caller's own.

@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::fetch::{QueueDemand, arguments};
+use super::fetch::QueueDemand;
 use crate::error::Result;
 use crate::store::{Store, begin_limited, commit, interval, query};
 
@@ -50,7 +50,7 @@ impl Store<'_> {
         let asking = query(&self.statements.set_aside)
             .persistent(false)
             .bind(failed.worker)
-            .bind(Json(arguments(failed.slots)))
+            .bind(Json(failed.slots))
             .bind(failed.kinds)
             .bind(only)
             .bind(failed.may_be_size)
