@@ -8,7 +8,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Connection, PgPool};
 use uuid::Uuid;
 
-use super::server::{Server, Share};
+use super::server::Server;
 use crate::client::{Client, ClientBuilder};
 use crate::error::Result;
 use crate::store::{self, Statements};
@@ -78,24 +78,21 @@ impl Database {
     pub async fn with(options: ClientBuilder) -> Result<Self> {
         let server = Server::of_process().await?;
         let name = unique_name();
-        let (schema, url) = match server {
-            Server::Given { url, share: Share::Schemas } => {
-                let mut connection = server.connect().await?;
-                store::create_schema(&mut connection, &application_schema(&name)).await?;
-                connection.close().await?;
-                (SchemaName::new(&name)?, url_in_schemas(url, &name))
-            }
-            _ => {
-                server.create_database(&name).await?;
-                (SchemaName::default(), url_of_database(server.url(), &name))
-            }
+        let (schema, url) = if server.has_schemas {
+            let mut connection = server.connect().await?;
+            store::create_schema(&mut connection, &application_schema(&name)).await?;
+            connection.close().await?;
+            (SchemaName::new(&name)?, url_in_schemas(&server.url, &name))
+        } else {
+            server.create_database(&name).await?;
+            (SchemaName::default(), url_of_database(&server.url, &name))
         };
         let address = options.with_settings(url.parse()?);
         let pool = PgPoolOptions::new().max_connections(options.pool_size()).connect_lazy_with(address);
         let client = options.schema(schema).pool(pool);
         // From here on it is removed, also when the migration fails.
         let database = Database { client, url, name, server };
-        if matches!(server, Server::Given { .. }) {
+        if server.is_given {
             database.client.migrate().await?;
         }
         Ok(database)
@@ -158,7 +155,9 @@ impl Drop for Database {
             }
         });
         // An embedded server is removed with the process at the latest. On another server, wait for the removal.
-        if let (Server::Given { .. }, Ok(thread)) = (server, spawned) {
+        if server.is_given
+            && let Ok(thread) = spawned
+        {
             let _ = thread.join();
         }
     }
@@ -166,16 +165,15 @@ impl Drop for Database {
 
 async fn remove(server: &Server, name: &str, schema: SchemaName) -> Result<()> {
     let mut connection = server.connect().await?;
-    match server {
-        Server::Given { share: Share::Schemas, .. } => {
-            // The test's connections may hold locks, and the test that would release them has ended.
-            let application = application_schema(name);
-            Statements::new(schema).over(&mut connection).end_connections(name, &application).await?;
-            for schema in [name, &application] {
-                store::drop_schema(&mut connection, schema).await?;
-            }
+    if server.has_schemas {
+        // The test's connections may hold locks, and the test that would release them has ended.
+        let application = application_schema(name);
+        Statements::new(schema).over(&mut connection).end_connections(name, &application).await?;
+        for schema in [name, &application] {
+            store::drop_schema(&mut connection, schema).await?;
         }
-        _ => store::drop_database(&mut connection, name).await?,
+    } else {
+        store::drop_database(&mut connection, name).await?;
     }
     connection.close().await?;
     Ok(())

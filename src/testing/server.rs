@@ -25,20 +25,14 @@ static SERVER: OnceCell<Server> = OnceCell::const_new();
 /// The server of the tests' databases. It lives in a `static`, so it is never dropped: the end of the process stops an
 /// embedded server.
 #[derive(Debug)]
-pub(super) enum Server {
-    /// The server of `DATABASE_URL`.
-    Given { url: String, share: Share },
-    /// An embedded server, with a migrated template database.
+pub(super) struct Server {
+    pub(super) url: String,
+    /// Whether it is the server of `DATABASE_URL`. An embedded server has a migrated template database.
+    pub(super) is_given: bool,
+    /// Whether each test has schemas and no database, since the role may not create databases.
+    pub(super) has_schemas: bool,
     #[cfg(unix)]
-    Embedded(Postgres),
-}
-
-/// The share of each test on the server of `DATABASE_URL`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Share {
-    Database,
-    /// Where the role may not create databases.
-    Schemas,
+    _embedded: Option<Postgres>,
 }
 
 impl Server {
@@ -61,30 +55,35 @@ impl Server {
     async fn given(url: String) -> Result<Self> {
         let statements = Statements::new(SchemaName::default());
         let mut connection = PgConnection::connect_with(&options(&url)?).await?;
-        let share = if statements.over(&mut connection).may_create_databases().await? {
-            Share::Database
-        } else {
+        let has_schemas = !statements.over(&mut connection).may_create_databases().await?;
+        if has_schemas {
             tracing::warn!(
                 "the role of DATABASE_URL may not create databases: each test gets schemas of its own instead, and a \
                  client without the test's schema works with the queue of that database; hint: ALTER ROLE … CREATEDB"
             );
-            Share::Schemas
-        };
+        }
         if let Err(error) = drop_left_behind(&mut connection, &statements).await {
             tracing::warn!(%error, "could not search for databases of killed tests");
         }
         connection.close().await?;
-        Ok(Self::Given { url, share })
+        Ok(Self {
+            url,
+            is_given: true,
+            has_schemas,
+            #[cfg(unix)]
+            _embedded: None,
+        })
     }
 
     #[cfg(unix)]
     async fn start() -> Result<Self> {
         let postgres = Postgres::builder().max_connections(MAX_CONNECTIONS).in_memory().start().await?;
-        let server = Self::Embedded(postgres);
+        let url = postgres.url().to_owned();
+        let server = Self { url, is_given: false, has_schemas: false, _embedded: Some(postgres) };
         let mut connection = server.connect().await?;
         store::create_database(&mut connection, TEMPLATE, None).await?;
         connection.close().await?;
-        let mut template = PgConnection::connect_with(&server.options()?.database(TEMPLATE)).await?;
+        let mut template = PgConnection::connect_with(&options(&server.url)?.database(TEMPLATE)).await?;
         let (statements, lock_timeout) = (Statements::new(SchemaName::default()), store::LOCK_TIMEOUT_OF_MIGRATION);
         if let Some(migration) = statements.over(&mut template).begin_migration(lock_timeout).await? {
             migration.apply(true).await?;
@@ -98,30 +97,14 @@ impl Server {
         Err(Error::InvalidUrl { problem: "set DATABASE_URL: embedded servers run on Unix only".to_owned() })
     }
 
-    pub(super) fn url(&self) -> &str {
-        match self {
-            Self::Given { url, .. } => url,
-            #[cfg(unix)]
-            Self::Embedded(postgres) => postgres.url(),
-        }
-    }
-
-    fn options(&self) -> Result<PgConnectOptions> {
-        options(self.url())
-    }
-
     /// A connection to the server, to create and drop databases.
     pub(super) async fn connect(&self) -> Result<PgConnection> {
-        Ok(PgConnection::connect_with(&self.options()?).await?)
+        Ok(PgConnection::connect_with(&options(&self.url)?).await?)
     }
 
     /// Creates a database. On an embedded server it is migrated already.
     pub(super) async fn create_database(&self, name: &str) -> Result<()> {
-        let template = match self {
-            Self::Given { .. } => None,
-            #[cfg(unix)]
-            Self::Embedded(_) => Some(TEMPLATE),
-        };
+        let template = (!self.is_given).then_some(TEMPLATE);
         let mut connection = self.connect().await?;
         let mut tries = 0;
         loop {
