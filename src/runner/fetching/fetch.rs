@@ -97,9 +97,10 @@ pub(in crate::runner) async fn fetch(
         memory.clone_from(&plan.memory);
     }
     let visit_due = shared.groups.visited(slots, &fetched, began, Instant::now());
-    if !fetched.plan.as_ref().is_some_and(|plan| plan.is_partial) {
+    let is_partial = fetched.plan.as_ref().is_some_and(|plan| plan.is_partial);
+    note_guards(shared, slots, &fetched, is_partial);
+    if !is_partial {
         cursor.remember(depth, slots, &fetched, Instant::now());
-        be_careful(shared, slots, &fetched);
         // These may be before the cursor, and so may jobs that the failed statement had locked.
         if !fetched.left_out.is_empty() || error.is_some() {
             *cursor = Cursor::new(Instant::now());
@@ -119,11 +120,6 @@ pub(in crate::runner) async fn fetch(
         tracing::error!(job.id = %id, reason, "a job that no fetch can start is discarded");
     }
     shared.telemetry.runner.fetched(began, found.jobs);
-    for QueueDemand { queue, .. } in slots {
-        if let Some(queue) = shared.queue(queue) {
-            queue.limit(fetched.is_such(&queue.name, |facts| facts.is_limited));
-        }
-    }
     hand_over(shared, lease, fetched);
     if found.jobs > 0 && shared.runs.taken_away() != taken_away_before {
         shared.runs.note_taken_away();
@@ -174,21 +170,25 @@ async fn send(
     shared.ask(async |store| store.fetch(worker, demand).await).await
 }
 
-/// Notes the queues in which this runner fetches nothing ahead: those with jobs that have one attempt, and with jobs of
-/// groups that could start.
-fn be_careful(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched) {
+/// Notes the queues in which this runner fetches nothing ahead: those with a limit or a rate; and, unless the fetch
+/// `is_partial`, those with jobs that have one attempt, and with jobs of groups that could start.
+fn note_guards(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched, is_partial: bool) {
     for QueueDemand { queue: name, groups, .. } in slots {
+        let Some(queue) = shared.queue(name) else { continue };
+        queue.limit(fetched.is_such(name, |facts| facts.is_limited));
+        if is_partial {
+            continue;
+        }
         let visited = fetched.visit_of(name);
         // They need idle slots, of which there was none.
         let waits = || groups.is_any() && visited.is_none() && fetched.is_such(name, |facts| facts.has_groups);
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
-        if let Some(queue) = shared.queue(name) {
-            let is_careful = fetched.left_out.contains(name)
+        queue.be_careful(
+            fetched.left_out.contains(name)
                 || visited.is_some_and(|visited| visited.has_startable)
                 || waits()
-                || has_one_attempt();
-            queue.be_careful(is_careful);
-        }
+                || has_one_attempt(),
+        );
     }
 }
 
