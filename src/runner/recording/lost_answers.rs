@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::rejected::is_refusal;
 use super::result::Ended;
+use crate::client::connections::time_limit;
 use crate::error::{Error, Result};
 use crate::runner::shared::Shared;
 use crate::store::{FinishedStates, Verdict};
@@ -26,38 +27,28 @@ pub(in crate::runner) fn note_failed_send(batch: &mut [Ended], error: &Error) {
     }
 }
 
-/// Finds out which jobs were completed already, of those whose results did not count.
-pub(in crate::runner) async fn find_completed(shared: &Shared, batch: &mut [Ended], finished: &FinishedStates) {
-    let ids = in_question(batch, |ended| !finished.contains_key(&ended.result.id));
+/// Finds out which jobs were completed already, of those whose results did not count. `without_answer`: what is taken for true
+/// where the database does not tell.
+pub(in crate::runner) async fn find_completed(
+    shared: &Shared,
+    batch: &mut [Ended],
+    finished: &FinishedStates,
+    without_answer: bool,
+) {
+    let in_question = batch.iter().filter(|ended| ended.may_be_completed && !finished.contains_key(&ended.result.id));
+    let ids: Vec<_> = in_question.map(|ended| ended.result.id.as_uuid()).collect();
     if ids.is_empty() {
         return;
     }
-    match tokio::time::timeout(ANSWER_TIMEOUT, not_completed(shared, &ids)).await {
-        Ok(Ok(open)) => correct(batch, |id| !open.contains(&id)),
-        // Most are completed.
-        Ok(Err(error)) => tracing::debug!(%error, "could not ask which jobs were completed already"),
-        Err(_) => tracing::debug!("could not ask which jobs were completed already: no answer"),
-    }
-}
-
-/// The same of results that are not sent any more. Without an answer none of them counts.
-pub(in crate::runner) async fn find_completed_of_lost(shared: &Shared, batch: &mut [Ended]) {
-    let ids = in_question(batch, |_| true);
-    if ids.is_empty() {
-        return;
-    }
-    let open = tokio::time::timeout(ANSWER_TIMEOUT, not_completed(shared, &ids)).await;
-    correct(batch, |id| matches!(&open, Ok(Ok(open)) if !open.contains(&id)));
-}
-
-fn in_question(batch: &[Ended], is_asked: impl Fn(&Ended) -> bool) -> Vec<uuid::Uuid> {
-    let asked = batch.iter().filter(|ended| ended.may_be_completed && is_asked(ended));
-    asked.map(|ended| ended.result.id.as_uuid()).collect()
-}
-
-fn correct(batch: &mut [Ended], is_completed: impl Fn(JobId) -> bool) {
+    let open = match time_limit::within(ANSWER_TIMEOUT, not_completed(shared, &ids)).await {
+        Ok(open) => Some(open),
+        Err(error) => {
+            tracing::debug!(%error, "could not ask which jobs were completed already");
+            None
+        }
+    };
     for ended in batch {
-        ended.may_be_completed &= is_completed(ended.result.id);
+        ended.may_be_completed &= open.as_ref().map_or(without_answer, |open| !open.contains(&ended.result.id));
     }
 }
 

@@ -248,7 +248,8 @@ async fn send(shared: &Shared, worker: Uuid, batch: &[Ended], lock_timeout: Dura
 
 /// Lets go of results that are recorded.
 async fn recorded(shared: &Shared, lease: &RunnerLease, mut batch: Vec<Ended>, finished: &FinishedStates) {
-    lost_answers::find_completed(shared, &mut batch, finished).await;
+    // Most are completed.
+    lost_answers::find_completed(shared, &mut batch, finished, true).await;
     give_back_held(shared, &batch);
     shared.let_go(&batch);
     let (mut completed, mut failed) = (0, 0);
@@ -292,9 +293,10 @@ fn give_back_held(shared: &Shared, batch: &[Ended]) {
 
 /// Lets go of results that cannot count any more.
 async fn lost(shared: &Shared, mut batch: Vec<Ended>) {
-    lost_answers::find_completed_of_lost(shared, &mut batch).await;
+    let finished = FinishedStates::new();
+    lost_answers::find_completed(shared, &mut batch, &finished, false).await;
     shared.let_go(&batch);
-    result::tell(&shared.client, batch, &FinishedStates::new());
+    result::tell(&shared.client, batch, &finished);
 }
 
 /// Waits for a future while the lease lives. A database that does not even answer must not hold up a stop for longer than
