@@ -14,20 +14,11 @@ use crate::words::event::Happened;
 use crate::words::ident::{Kind, QueueName};
 use crate::words::job::Inserted;
 
-/// The slots and the buffer of one queue in a runner.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
-    pub(crate) running: usize,
-    pub(crate) free: usize,
-    pub(crate) buffered: usize,
-}
-
 /// The metrics of one runner. Each is looked up at its first use and then kept.
 #[derive(Debug, Default)]
 pub(crate) struct RunnerMeter {
     fetches: RoundTrips,
     finishes: RoundTrips,
-    queues: Vec<QueueGauges>,
 }
 
 /// The histograms of a statement that carries a batch.
@@ -46,10 +37,6 @@ impl RoundTrips {
 }
 
 impl RunnerMeter {
-    pub(crate) fn new<'a>(queues: impl Iterator<Item = &'a QueueName>) -> Self {
-        Self { queues: queues.map(QueueGauges::new).collect(), ..Self::default() }
-    }
-
     pub(crate) fn fetched(&self, since: Instant, jobs: usize) {
         self.fetches.record((FETCH_SECONDS, FETCH_JOBS), since, jobs);
     }
@@ -57,29 +44,27 @@ impl RunnerMeter {
     pub(crate) fn finished(&self, since: Instant, results: usize) {
         self.finishes.record((FINISH_SECONDS, FINISH_JOBS), since, results);
     }
-
-    /// Updates the gauges of the queue with this index.
-    pub(crate) fn load(&self, index: usize, load: Load) {
-        if let Some(queue) = self.queues.get(index) {
-            queue.running.set(load.running);
-            queue.free.set(load.free);
-            queue.buffered.set(load.buffered);
-        }
-    }
 }
 
+/// The gauges of one queue in a runner.
 #[derive(Debug)]
-struct QueueGauges {
+pub(crate) struct QueueMeter {
     running: GaugeShare,
     free: GaugeShare,
     buffered: GaugeShare,
 }
 
-impl QueueGauges {
-    fn new(queue: &QueueName) -> Self {
+impl QueueMeter {
+    pub(crate) fn new(queue: &QueueName) -> Self {
         let share =
             |name| GaugeShare { name, queue: queue.to_string(), value: AtomicI64::new(0), gauge: OnceLock::new() };
         Self { running: share(RUNNING_JOBS), free: share(FREE_SLOTS), buffered: share(BUFFERED_JOBS) }
+    }
+
+    pub(crate) fn set(&self, running: usize, free: usize, buffered: usize) {
+        self.running.set(running);
+        self.free.set(free);
+        self.buffered.set(buffered);
     }
 }
 

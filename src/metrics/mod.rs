@@ -36,7 +36,7 @@ mod meters;
 
 use ::metrics::{Label, SharedString, Unit};
 
-pub(crate) use self::meters::{JobMeter, Load, RunnerMeter, count, inserted};
+pub(crate) use self::meters::{JobMeter, QueueMeter, RunnerMeter, count, inserted};
 
 use crate::words::event::Happened;
 

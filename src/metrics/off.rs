@@ -29,25 +29,22 @@ impl JobMeter {
     pub(crate) const fn worked(&self, _: Instant) {}
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(dead_code, reason = "the runner sets the fields with and without the feature")]
-pub(crate) struct Load {
-    pub(crate) running: usize,
-    pub(crate) free: usize,
-    pub(crate) buffered: usize,
-}
-
 #[derive(Debug)]
-pub(crate) struct RunnerMeter;
+pub(crate) struct QueueMeter;
 
-impl RunnerMeter {
-    pub(crate) fn new<'a>(_: impl Iterator<Item = &'a QueueName>) -> Self {
+impl QueueMeter {
+    pub(crate) const fn new(_: &QueueName) -> Self {
         Self
     }
 
+    pub(crate) const fn set(&self, _: usize, _: usize, _: usize) {}
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RunnerMeter {}
+
+impl RunnerMeter {
     pub(crate) const fn fetched(&self, _: Instant, _: usize) {}
 
     pub(crate) const fn finished(&self, _: Instant, _: usize) {}
-
-    pub(crate) const fn load(&self, _: usize, _: Load) {}
 }

@@ -39,8 +39,7 @@ impl Telemetry {
             let of_queue = |queue: &QueueName| Arc::new(JobTelemetry::new(&Kind::from_stored(kind), queue));
             (kind.clone(), queues.iter().map(of_queue).collect())
         };
-        let runner = RunnerMeter::new(queues.iter());
-        Self { runner, by_kind: kinds.iter().map(of_kind).collect() }
+        Self { runner: RunnerMeter::default(), by_kind: kinds.iter().map(of_kind).collect() }
     }
 
     /// The telemetry of a fetched job.

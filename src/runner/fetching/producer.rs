@@ -12,7 +12,6 @@ use super::polling::Polling;
 use super::slots::QueueSlots;
 use crate::client::connections::growing_wait::GrowingWait;
 use crate::error::Error;
-use crate::metrics;
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::shared::Shared;
 use crate::runner::working::executor;
@@ -65,7 +64,7 @@ impl<'a> Producer<'a> {
         while !shared.signals.stopping.is_cancelled() {
             // The task of a slot died, or slots became more.
             executor::fill_slots(shared);
-            tell_load(shared);
+            shared.queues.iter().for_each(QueueSlots::tell_load);
             let lease = shared.leases.current();
             // Jobs of a fetch whose answer was lost come before new ones.
             if self.lost_fetches.is_due() && !lease.lost.is_cancelled() && !self.find_lost(&lease).await {
@@ -187,15 +186,5 @@ async fn give_back_in_time(shared: &Shared) -> Infallible {
                 shared.give_back(queue.clear());
             }
         }
-    }
-}
-
-/// Tells metrics the load of each queue.
-fn tell_load(shared: &Shared) {
-    if !metrics::IS_COUNTING {
-        return;
-    }
-    for (place, queue) in shared.queues.iter().enumerate() {
-        shared.telemetry.runner.load(place, queue.load());
     }
 }

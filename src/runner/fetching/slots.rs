@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::budget::Share;
-use crate::metrics::Load;
+use crate::metrics::{self, QueueMeter};
 use crate::runner::life::lease::RunnerLease;
 use crate::runner::recording::result::Ended;
 use crate::runner::telemetry::JobTelemetry;
@@ -60,6 +60,7 @@ pub(in crate::runner) struct QueueSlots {
     /// The budget of which its jobs take slots as well.
     share: Option<Share>,
     slots: Mutex<Slots>,
+    meter: QueueMeter,
 }
 
 struct Slots {
@@ -86,7 +87,7 @@ impl QueueSlots {
             refill_at: 0,
             throughput: WorkRate::new(Instant::now()),
         };
-        Self { name, share, slots: Mutex::new(slots) }
+        Self { meter: QueueMeter::new(&name), name, share, slots: Mutex::new(slots) }
     }
 
     /// Changes how many jobs run at once. Jobs that run beyond it go on to their end.
@@ -171,11 +172,13 @@ impl QueueSlots {
         slots.running + slots.waiting.len()
     }
 
-    /// The load of the queue, for metrics.
-    pub(in crate::runner) fn load(&self) -> Load {
-        let slots = self.slots();
-        let free = slots.concurrency.saturating_sub(slots.running);
-        Load { running: slots.running, free, buffered: slots.waiting.len() }
+    /// Tells metrics the load of the queue.
+    pub(in crate::runner) fn tell_load(&self) {
+        if metrics::IS_COUNTING {
+            let slots = self.slots();
+            let free = slots.concurrency.saturating_sub(slots.running);
+            self.meter.set(slots.running, free, slots.waiting.len());
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
