@@ -18,7 +18,7 @@
 //! | `uniqueue_stale_total` | counter | attempts | `kind`, `queue` | whose result came too late and was dropped |
 //! | `uniqueue_wait_seconds` | histogram | seconds | `kind`, `queue` | from when the job was due to the fetch that started it, by the database's clock |
 //! | `uniqueue_work_seconds` | histogram | seconds | `kind`, `queue` | from the start of an attempt to its end, with any outcome |
-//! | `uniqueue_fetch_seconds` | histogram | seconds | | the round trip of a fetch, with the wait for a connection, without the wait for a fetch permit |
+//! | `uniqueue_fetch_seconds` | histogram | seconds | | the round trip of a fetch, with the wait for a connection |
 //! | `uniqueue_fetch_jobs` | histogram | jobs | | returned by a fetch, 0 if it found none |
 //! | `uniqueue_finish_seconds` | histogram | seconds | | the round trip of a batch of results, with the wait for a connection |
 //! | `uniqueue_finish_jobs` | histogram | results | | in a batch |

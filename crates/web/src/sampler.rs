@@ -23,10 +23,10 @@ use crate::shared::HOUR;
 use crate::shared::SHARED_FOR_LONG;
 
 /// The time between two samples.
-const EVERY: Duration = Duration::from_secs(2);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The time between two diagnoses, of 27 checks each.
-const DIAGNOSE_EVERY: Duration = Duration::from_secs(30);
+const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The longest that one sample or one check takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ impl Sampler {
         self.hurry.notify_one();
         let asked_at = Instant::now();
         let is_newer = |seen: &Seen| seen.snapshot.as_ref().is_some_and(|one| one.taken_at >= asked_at);
-        let _ = timeout(EVERY * 2, seen.wait_for(|seen| seen.failure.is_some() || is_newer(seen))).await;
+        let _ = timeout(SAMPLE_INTERVAL * 2, seen.wait_for(|seen| seen.failure.is_some() || is_newer(seen))).await;
     }
 
     /// Whether a sample is missing although the task has had time for it: the database may hang.
@@ -177,7 +177,7 @@ impl Sampler {
                 Ok(Err(error)) => self.fail(error.to_string(), error.is_statement_timeout()),
                 Err(_) => self.fail(format!("no answer within {} s", TIMEOUT.as_secs()), true),
             }
-            let _ = timeout(EVERY, self.hurry.notified()).await;
+            let _ = timeout(SAMPLE_INTERVAL, self.hurry.notified()).await;
         }
     }
 
@@ -212,7 +212,7 @@ impl Sampler {
                     doctor.send_modify(|doctor| doctor.failure = Some(error.to_string()));
                 }
             }
-            sleep(DIAGNOSE_EVERY).await;
+            sleep(DIAGNOSIS_INTERVAL).await;
         }
     }
 }
@@ -307,7 +307,7 @@ impl Snapshot {
 }
 
 /// How old findings may be before the places are compared again.
-const COMPARE_EVERY: Duration = Duration::from_secs(30);
+const COMPARISON_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long a page waits for the first findings.
 const FIRST_COMPARISON: Duration = Duration::from_secs(1);
@@ -331,7 +331,7 @@ impl Across {
     /// The last findings. `None`: the first comparison is not over.
     pub(crate) async fn latest(self: &Arc<Self>) -> Option<Arc<[Finding]>> {
         let mut found = self.found.subscribe();
-        let is_old = found.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() > COMPARE_EVERY);
+        let is_old = found.borrow().as_ref().is_none_or(|(at, _)| at.elapsed() > COMPARISON_INTERVAL);
         if is_old && !self.is_comparing.swap(true, Ordering::AcqRel) {
             let across = Arc::clone(self);
             tokio::spawn(async move {

@@ -27,7 +27,7 @@ const CHEAP: Duration = Duration::from_millis(2);
 /// An expensive scan is made again after this many times its own duration.
 const PAUSE: u32 = 9;
 
-/// And in any case after this: the disk may have stood still for once, or the server's clock have been set.
+/// The longest pause between two expensive scans. One slow scan can have another cause, such as the disk.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long most transactions take to commit after they inserted their jobs: how far the middle scan goes back.

@@ -1,8 +1,8 @@
 //! The slots of a queue: how many of its jobs run here, and how many are fetched ahead.
 //!
 //! Where jobs end faster than a fetch takes, slots would stand empty most of the time. So the runner fetches ahead as many
-//! jobs as its queue finishes in a moment: many where they take microseconds, none where they take minutes. So no job waits
-//! here while another runner is free. A job that waits here for a second all the same is given back.
+//! jobs as its queue finishes in [`AHEAD`]: many where they take microseconds, none where they take minutes. A job that
+//! waits here for a second is given back, for another runner may be free.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

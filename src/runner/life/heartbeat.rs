@@ -66,7 +66,7 @@ pub(in crate::runner) async fn beat(
                         shared.leases.current().note_heartbeat(began);
                         ask_at = Some(began);
                     }
-                    // The next one is due at the end at the latest, to see it.
+                    // The next heartbeat is due when the lease ends, or earlier.
                     None if Instant::now() < ends_at => beat_at = beat_at.min(ends_at),
                     _ => {
                         if renew(&shared, &mut session).await {
