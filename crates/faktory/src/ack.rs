@@ -6,13 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uniqueue::JobError;
 use uniqueue::period::LONGEST;
-use uniqueue_remote::JobResult;
+use uniqueue_remote::{JobResult, JobRun};
 use uuid::Uuid;
 
 use crate::command::Failure;
 use crate::door::Door;
 use crate::reply::Refusal;
-use crate::reserved::Reserved;
 
 /// The most bytes of the text of an error, and of its backtrace.
 const MAX_MESSAGE: usize = 8 * 1024;
@@ -24,7 +23,7 @@ pub(crate) async fn ack(door: &Door, jid: &str, worker: &str) -> Result<(), Refu
         tracing::debug!(jid, worker, "a result came too late, or for a job that the worker does not have");
         return Ok(());
     };
-    finish(door, jid, &reserved, JobResult::complete(reserved.run)).await?;
+    finish(door, jid, worker, JobResult::complete(reserved.run), reserved.run).await?;
     door.counts.processed.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
@@ -43,7 +42,7 @@ pub(crate) async fn fail(door: &Door, failure: Failure, worker: &str) -> Result<
         None => JobResult::fail(reserved.run, error),
         _ => JobResult::fail(reserved.run, error.retry_after(retry_delay(reserved.attempt))),
     };
-    finish(door, &jid, &reserved, result).await?;
+    finish(door, &jid, worker, result, reserved.run).await?;
     door.counts.processed.fetch_add(1, Ordering::Relaxed);
     door.counts.failures.fetch_add(1, Ordering::Relaxed);
     Ok(())
@@ -64,10 +63,10 @@ pub(crate) fn job_error(failure: Failure, lines: u64) -> JobError {
     }
 }
 
-async fn finish(door: &Door, jid: &str, reserved: &Reserved, result: JobResult) -> Result<(), Refusal> {
-    let finished = door.results.finish(result).await?;
+async fn finish(door: &Door, jid: &str, worker: &str, result: JobResult, run: JobRun) -> Result<(), Refusal> {
+    let finished = door.results.finish(result, Duration::MAX).await?;
     // Until now the worker may send the result again.
-    door.reserved.remove(jid, reserved.run);
+    door.reserved.remove(jid, worker, run);
     if !finished.counted {
         tracing::debug!(jid, "a result came too late");
     }

@@ -9,12 +9,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uniqueue::Client;
 use uniqueue_admin::{KindCache, QueueCache, QueueInfo};
+use uniqueue_remote::SharedResults;
 
 use crate::fetches::Fetches;
 use crate::hello::Users;
 use crate::limits::{ConnectionLimit, Limits};
 use crate::reserved::AllReserved;
-use crate::result_batches::Results;
 use crate::workers::Workers;
 
 /// How many long lines are read and worked on at once.
@@ -33,7 +33,7 @@ pub(crate) struct Door {
     pub(crate) queues: QueueCache,
     pub(crate) removed: Removed,
     pub(crate) fetches: Fetches,
-    pub(crate) results: Results,
+    pub(crate) results: SharedResults,
     pub(crate) counts: Counts,
     pub(crate) started_at: Instant,
     pub(crate) long_lines: Semaphore,

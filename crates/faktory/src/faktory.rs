@@ -7,30 +7,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use time::OffsetDateTime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uniqueue::{Client, Maintainer, MaintainerHandle};
 use uniqueue_admin::{KindCache, QueueCache};
+use uniqueue_remote::SharedResults;
 
 use crate::door::{Counts, Door, LONG_LINES, Removed};
-use crate::fetches::{self, Fetches};
+use crate::fetches::Fetches;
 use crate::hello::{Guard, Rights, Users};
 use crate::limits::{ConnectionLimit, Limits};
 use crate::reserved::AllReserved;
-use crate::result_batches::{self, Results};
 use crate::session::{self, AnyStream};
 use crate::workers::Workers;
 
 /// How long commands may take after a stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The time between two removals of runs whose reservation ended long ago.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
 
 /// The wait after a connection could not be accepted, for want of file descriptors as a rule.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
@@ -130,8 +126,7 @@ struct Server {
 
 impl Server {
     fn start(Faktory { client, users, limits }: Faktory) -> Self {
-        let (fetches, requests) = Fetches::new();
-        let (results, queue) = Results::new();
+        let (services, end_fetches) = (TaskTracker::new(), CancellationToken::new());
         let door = Arc::new(Door {
             kinds: KindCache::new(client.clone()),
             queues: QueueCache::new(client.with_own_pool(1)),
@@ -142,22 +137,14 @@ impl Server {
             connection_limit: ConnectionLimit::new(limits.connections),
             workers: Workers::default(),
             reserved: AllReserved::default(),
-            fetches,
-            results,
+            fetches: Fetches::start(&client, &services, end_fetches.clone()),
+            results: SharedResults::start(&client),
             counts: Counts::default(),
             started_at: Instant::now(),
             long_lines: Semaphore::new(LONG_LINES),
             stop: CancellationToken::new(),
         });
-        let services = TaskTracker::new();
-        let end_fetches = CancellationToken::new();
-        services.spawn(fetches::run(client.clone(), requests, end_fetches.clone()));
-        let (locking, locked) = mpsc::unbounded_channel();
-        for _ in 0..result_batches::AT_ONCE {
-            services.spawn(result_batches::run(client.clone(), queue.clone(), locking.clone()));
-        }
-        services.spawn(result_batches::run_locked(client.clone(), locked));
-        services.spawn(upkeep(Arc::clone(&door)));
+        services.spawn(maintain(client, door.stop.clone()));
         Self { door, services, sessions: TaskTracker::new(), end_fetches }
     }
 
@@ -188,23 +175,11 @@ async fn connection(door: Arc<Door>, secured: Handshake, peer: Option<IpAddr>) {
     stranger.cancel();
 }
 
-/// Does the maintenance, and forgets old runs, until the server stops.
-async fn upkeep(door: Arc<Door>) {
-    let maintain = async {
-        let Some(maintainer) = door.stop.run_until_cancelled(maintainer(&door.client)).await else { return };
-        door.stop.cancelled().await;
-        maintainer.stop().await;
-    };
-    let forget = async {
-        loop {
-            sleep(FORGET_EVERY).await;
-            door.reserved.forget(OffsetDateTime::now_utc());
-        }
-    };
-    tokio::select! {
-        () = maintain => {}
-        () = forget => {}
-    }
+/// Does the maintenance until the server stops.
+async fn maintain(client: Client, stop: CancellationToken) {
+    let Some(maintainer) = stop.run_until_cancelled(maintainer(&client)).await else { return };
+    stop.cancelled().await;
+    maintainer.stop().await;
 }
 
 /// Starts the maintenance as soon as the database is there.

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uniqueue::Client;
 use uniqueue_remote::{FetchedJob, JobResult, Remote, WakeUp, WakeUps};
 
@@ -52,10 +53,11 @@ type Answer = oneshot::Sender<Result<Fetched, Refusal>>;
 pub(crate) struct Fetches(mpsc::Sender<(Wanted, Answer)>);
 
 impl Fetches {
-    /// The requests of connections, and the receiver for [`run`].
-    pub(crate) fn new() -> (Self, Requests) {
+    /// Starts the task that fetches. It ends when the token is cancelled.
+    pub(crate) fn start(client: &Client, services: &TaskTracker, stop: CancellationToken) -> Self {
         let (sender, requests) = mpsc::channel(1_000);
-        (Self(sender), requests)
+        services.spawn(run(client.clone(), requests, stop));
+        Self(sender)
     }
 
     /// Asks for one job. The answer comes when there is one.
@@ -67,8 +69,6 @@ impl Fetches {
     }
 }
 
-pub(crate) type Requests = mpsc::Receiver<(Wanted, Answer)>;
-
 /// The connections that ask for the same.
 struct Waiting {
     answers: VecDeque<Answer>,
@@ -79,7 +79,7 @@ struct Waiting {
 }
 
 /// Fetches until all connections are gone, or the token is cancelled.
-pub(crate) async fn run(client: Client, mut requests: Requests, stop: CancellationToken) {
+async fn run(client: Client, mut requests: mpsc::Receiver<(Wanted, Answer)>, stop: CancellationToken) {
     let client = Arc::new(client);
     let (mut wake_ups, mut calls) = (WakeUps::new(&client), JoinSet::new());
     let mut all: HashMap<Wanted, Waiting> = HashMap::new();

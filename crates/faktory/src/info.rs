@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use uniqueue::{JobFilter, JobState};
-use uniqueue_admin::Admin;
+use uniqueue_admin::{Admin, QueueInfo};
 
 use crate::command::QueueVerb;
 use crate::door::{Counts, Door};
@@ -70,24 +70,26 @@ fn used_memory() -> u64 {
 /// Pauses, resumes, empties or measures each of these queues. `*` means all.
 pub(crate) async fn queue(door: &Door, verb: QueueVerb, names: Vec<String>, actor: &str) -> Result<Reply, Refusal> {
     let client = &door.client;
-    let all = match verb == QueueVerb::Latency {
-        true => door.queues.queues().await?.to_vec(),
-        false if names.iter().any(|name| name == "*") => Admin::new(client).queues().count_up_to(1).await?,
-        false => Vec::new(),
-    };
-    let names = match names.iter().any(|name| name == "*") {
-        true => all.iter().map(|queue| queue.settings.name.to_string()).collect(),
-        false => names,
-    };
+    let are_all = names.iter().any(|name| name == "*");
     if verb == QueueVerb::Latency {
-        let ages: BTreeMap<_, _> = all
-            .iter()
-            .map(|queue| (queue.settings.name.as_str(), queue.oldest_available_age.unwrap_or_default().as_secs_f64()))
-            .collect();
-        let wanted: BTreeMap<_, _> =
-            names.iter().map(|name| (name, ages.get(name.as_str()).copied().unwrap_or(0.0))).collect();
+        let queues = door.queues.queues().await?;
+        let age = |queue: &QueueInfo| queue.oldest_available_age.unwrap_or_default().as_secs_f64();
+        let ages: BTreeMap<_, _> = queues.iter().map(|queue| (queue.settings.name.as_str(), age(queue))).collect();
+        let wanted = match are_all {
+            true => ages,
+            false => {
+                names.iter().map(|name| (name.as_str(), ages.get(name.as_str()).copied().unwrap_or(0.0))).collect()
+            }
+        };
         return Ok(Reply::Value(json!(wanted).to_string()));
     }
+    let names = match are_all {
+        true => {
+            let all = Admin::new(client).queues().count_up_to(1).await?;
+            all.into_iter().map(|queue| queue.settings.name.to_string()).collect()
+        }
+        false => names,
+    };
     for name in &names {
         match verb {
             QueueVerb::Pause => drop(client.queue(name).pause().actor(actor).await?),

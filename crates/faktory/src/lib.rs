@@ -38,7 +38,6 @@ mod payload;
 mod push;
 mod reply;
 mod reserved;
-mod result_batches;
 mod sent;
 mod session;
 mod workers;

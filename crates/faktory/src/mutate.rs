@@ -5,12 +5,13 @@
 
 use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::Given;
+use uniqueue_remote::FetchedJob;
 
 use crate::command::{Mutation, MutationFilter, MutationVerb, Target};
 use crate::glob;
-use crate::payload::{OWN, jid, kept};
+use crate::payload::OWN;
 use crate::reply::Refusal;
-use crate::sent;
+use crate::sent::{self, Fetched};
 
 /// How many jobs are looked at and changed at a time.
 const PAGE: u32 = 1_000;
@@ -42,13 +43,12 @@ pub(crate) async fn mutate(client: &Client, mutation: Mutation, actor: &str) -> 
 
 /// Whether a filter means a job. Faktory looks for ids only where the filter has no pattern and no type.
 fn is_meant(row: &JobRow, filter: &MutationFilter) -> bool {
+    let job = Fetched::from(FetchedJob::from(row));
     if let Some(pattern) = given(&filter.regexp) {
-        return sent::of_row(row).is_ok_and(|job| glob::matches(pattern, &job));
+        return sent::json(&job, row.finalized_at.is_none()).is_ok_and(|job| glob::matches(pattern, &job));
     }
     match filter.jids.as_deref() {
-        Some(jids) if !jids.is_empty() && given(&filter.jobtype).is_none() => {
-            jids.contains(&jid(row.id, kept(&row.meta).as_ref()))
-        }
+        Some(jids) if !jids.is_empty() && given(&filter.jobtype).is_none() => jids.contains(&job.jid),
         _ => true,
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::period::LONGEST;
-use uniqueue::{JobId, Kind, NewJob, OnConflict, QueueName, UniquePolicy, Until};
+use uniqueue::{Kind, NewJob, OnConflict, QueueName, UniquePolicy, Until};
 
 use crate::reply::Refusal;
 
@@ -38,7 +38,7 @@ pub(crate) struct Payload {
     #[serde(default)]
     pub(crate) jid: String,
     #[serde(default)]
-    jobtype: String,
+    pub(crate) jobtype: String,
     args: Option<Box<RawValue>>,
     queue: Option<String>,
     at: Option<String>,
@@ -66,11 +66,6 @@ pub(crate) struct Kept {
 }
 
 impl Payload {
-    /// The name of its kind.
-    pub(crate) fn jobtype(&self) -> &str {
-        &self.jobtype
-    }
-
     /// The job that is inserted. `has_defaults`: its kind is registered, and gives what is left out.
     pub(crate) fn job(self, has_defaults: bool) -> Result<NewJob, Refusal> {
         let Self { jid, jobtype, args, queue, at, created_at, retry, reserve_for, backtrace, priority, custom } = self;
@@ -137,14 +132,6 @@ pub(crate) fn kept(meta: &Map<String, Value>) -> Option<Kept> {
     Kept::deserialize(meta.get(OWN)?).ok()
 }
 
-/// The id by which clients know a job: their own, or that of a job that did not come through a door.
-pub(crate) fn jid(id: JobId, kept: Option<&Kept>) -> String {
-    match kept {
-        Some(kept) if !kept.jid.is_empty() => kept.jid.clone(),
-        _ => id.to_string(),
-    }
-}
-
 /// The number of attempts that the member `retry` of a pushed job allows.
 fn attempts(retry: i64) -> Result<u16, Refusal> {
     match retry {
@@ -167,14 +154,6 @@ fn reserve(seconds: f64) -> Result<u64, Refusal> {
 fn time(member: &str, given: &str) -> Result<OffsetDateTime, Refusal> {
     OffsetDateTime::parse(given, &Rfc3339)
         .map_err(|_| Refusal::new(format!("invalid timestamp for '{member}': {given:?}")))
-}
-
-/// Refuses a queue that no FETCH can name, because the names there are apart by white space.
-pub(crate) fn check_queue(queue: &str) -> Result<(), Refusal> {
-    match queue.contains(|c: char| c.is_ascii_whitespace()) {
-        true => Err(Refusal::new(format!("invalid queue: must have no white space: {queue:?}"))),
-        false => Ok(()),
-    }
 }
 
 /// A member of `custom`. Meta keeps numbers as doubles, so a number that a double would change is an error.

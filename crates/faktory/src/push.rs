@@ -7,7 +7,7 @@ use uniqueue::{Inserted, NewJob};
 
 use crate::command::Named;
 use crate::door::Door;
-use crate::payload::{Payload, check_queue};
+use crate::payload::Payload;
 use crate::reply::{Refusal, parse};
 
 /// Pushes one job.
@@ -81,10 +81,13 @@ fn note(refused: &mut BTreeMap<String, String>, jid: String, refusal: &Refusal) 
 
 /// The job that is inserted, with what its registered kind says.
 async fn prepare(door: &Door, payload: Payload) -> Result<NewJob, Refusal> {
-    let is_registered = door.kinds.knows(payload.jobtype()).await?;
+    let is_registered = door.kinds.knows(&payload.jobtype).await?;
     let job = door.kinds.fill_in(payload.job(is_registered)?).await?;
-    check_queue(job.queue_name().unwrap_or_default())?;
-    Ok(job)
+    // A FETCH names its queues with white space between.
+    match job.queue_name().filter(|queue| queue.contains(|c: char| c.is_ascii_whitespace())) {
+        Some(queue) => Err(Refusal::new(format!("invalid queue: must have no white space: {queue:?}"))),
+        None => Ok(job),
+    }
 }
 
 /// Whether a job is there, or will run again.

@@ -1,23 +1,26 @@
-//! The runs of the jobs that workers have, by `jid`.
+//! The runs of the jobs that workers have.
 //!
 //! A result names the job, and not its run. So the door remembers which run it handed to which worker. A job that another
-//! process of the door handed out, or this one before it was started anew, is found in the database.
+//! process of the door handed out, or this one before it was started anew, is found in the database. So is the earlier one of
+//! two jobs of one `jid` that a worker has.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
-use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
+use uniqueue::{Client, JobFilter, JobId, JobState};
 use uniqueue_admin::Admin;
-use uniqueue_remote::JobRun;
-use uuid::Uuid;
+use uniqueue_remote::{FetchedJob, JobRun};
 
-use crate::payload::{Kept, OWN, kept};
+use crate::payload::{Kept, OWN};
 use crate::reply::Refusal;
 use crate::sent::Fetched;
 
 /// How long a run is remembered after its reservation: a late result may still count.
 const LATE: Duration = Duration::minutes(10);
+
+/// The number of runs, and each multiple of it, at which those are forgotten whose reservation ended long ago.
+const SWEEP_AT: usize = 1_000;
 
 /// A run that a worker has.
 #[derive(Clone, Debug)]
@@ -26,24 +29,27 @@ pub(crate) struct Reserved {
     pub(crate) attempt: u16,
     /// The members that the job's meta keeps. `None`: the job was not pushed by a client of Faktory.
     pub(crate) kept: Option<Kept>,
-    wid: String,
-    until: OffsetDateTime,
+    until: Option<OffsetDateTime>,
 }
 
+impl From<&Fetched> for Reserved {
+    fn from(Fetched { job, kept, .. }: &Fetched) -> Self {
+        Self { run: job.run, attempt: job.attempt, kept: kept.clone(), until: job.reserved_until }
+    }
+}
+
+/// The latest run by the `jid` of the job and the name of the worker.
 #[derive(Debug, Default)]
-pub(crate) struct AllReserved(Mutex<HashMap<String, Vec<Reserved>>>);
+pub(crate) struct AllReserved(Mutex<HashMap<(String, String), Reserved>>);
 
 impl AllReserved {
     pub(crate) fn add(&self, fetched: &Fetched, wid: &str) {
-        let Fetched { job, kept, jid } = fetched;
-        let reserved = Reserved {
-            run: job.run,
-            attempt: job.attempt,
-            kept: kept.clone(),
-            wid: wid.to_owned(),
-            until: job.reserved_until,
-        };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(jid.clone()).or_default().push(reserved);
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len().is_multiple_of(SWEEP_AT) {
+            let ended = OffsetDateTime::now_utc() - LATE;
+            all.retain(|_, reserved| reserved.until.is_some_and(|until| until > ended));
+        }
+        all.insert((fetched.jid.clone(), wid.to_owned()), fetched.into());
     }
 
     /// The latest run of a job that a worker has.
@@ -51,57 +57,35 @@ impl AllReserved {
         if let Some(known) = self.known(jid, wid) {
             return Ok(Some(known));
         }
-        let row = match jid.parse::<JobId>() {
-            Ok(id) => client.job(id).await?.filter(|row| row.state == JobState::Running),
+        let running = JobFilter::new().states(JobState::Running).limit(1);
+        let by_id = match jid.parse::<JobId>() {
+            Ok(id) => client.jobs(running.clone().ids([id])).await?.pop(),
             Err(_) => None,
         };
-        let row = match row {
-            Some(row) => Some(row),
+        let row = match by_id {
+            Some(row) => row,
             None => {
-                let filter =
-                    JobFilter::new().states(JobState::Running).meta(serde_json::json!({ OWN: { "jid": jid } }));
-                client.jobs(filter.limit(1)).await?.pop()
+                let pushed = running.meta(serde_json::json!({ OWN: { "jid": jid } }));
+                let Some(row) = client.jobs(pushed).await?.pop() else { return Ok(None) };
+                row
             }
         };
-        let Some(row) = row else { return Ok(None) };
-        Ok(is_of(client, &row, wid).await?.then(|| Reserved {
-            run: JobRun { id: row.id, run: row.run },
-            attempt: row.attempt,
-            kept: kept(&row.meta),
-            wid: wid.to_owned(),
-            until: row.scheduled_at,
-        }))
+        let runners = Admin::new(client).runners().await?;
+        let is_its = runners.iter().any(|runner| row.worker == Some(runner.id) && runner.name == wid);
+        Ok(is_its.then(|| Reserved::from(&Fetched::from(FetchedJob::from(&row)))))
     }
 
     fn known(&self, jid: &str, wid: &str) -> Option<Reserved> {
-        let jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.get(jid)?.iter().rev().find(|reserved| reserved.wid == wid).cloned()
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&(jid.to_owned(), wid.to_owned())).cloned()
     }
 
     /// Forgets a run that is over.
-    pub(crate) fn remove(&self, jid: &str, run: JobRun) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(runs) = jobs.get_mut(jid) {
-            runs.retain(|reserved| reserved.run != run);
-            if runs.is_empty() {
-                jobs.remove(jid);
-            }
+    pub(crate) fn remove(&self, jid: &str, wid: &str, run: JobRun) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (jid.to_owned(), wid.to_owned());
+        if all.get(&key).is_some_and(|reserved| reserved.run == run) {
+            all.remove(&key);
         }
     }
-
-    /// Forgets runs whose reservation ended long ago.
-    pub(crate) fn forget(&self, now: OffsetDateTime) {
-        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.retain(|_, runs| {
-            runs.retain(|reserved| reserved.until + LATE > now);
-            !runs.is_empty()
-        });
-    }
-}
-
-/// Whether a worker of this name runs a job.
-async fn is_of(client: &Client, row: &JobRow, wid: &str) -> Result<bool, Refusal> {
-    let Some(worker): Option<Uuid> = row.worker else { return Ok(false) };
-    let runners = Admin::new(client).runners().await?;
-    Ok(runners.iter().any(|runner| runner.id == worker && runner.name == wid))
 }

@@ -6,10 +6,9 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uniqueue::json::tokens;
-use uniqueue::{AttemptError, JobRow};
 use uniqueue_remote::FetchedJob;
 
-use crate::payload::{Kept, OWN, jid, kept, sent_args};
+use crate::payload::{Kept, OWN, kept, sent_args};
 use crate::reply::Refusal;
 
 /// How long a job is reserved that does not say how long, in seconds.
@@ -21,14 +20,15 @@ pub(crate) struct Fetched {
     pub(crate) job: FetchedJob,
     /// `None`: the job was not pushed by a client of Faktory.
     pub(crate) kept: Option<Kept>,
-    /// The id by which its worker knows it.
+    /// The id by which its worker knows it: that of the push, or else the job's own.
     pub(crate) jid: String,
 }
 
 impl From<FetchedJob> for Fetched {
     fn from(job: FetchedJob) -> Self {
         let kept = kept(&job.meta);
-        let jid = jid(job.run.id, kept.as_ref());
+        let own = kept.as_ref().map(|kept| kept.jid.clone()).filter(|jid| !jid.is_empty());
+        let jid = own.unwrap_or_else(|| job.run.id.to_string());
         Self { job, kept, jid }
     }
 }
@@ -65,76 +65,31 @@ struct Failure<'a> {
     backtrace: Option<&'a Value>,
 }
 
-/// The columns that a fetched job and a row of a list share.
-struct Source<'a> {
-    jid: &'a str,
-    kept: Option<&'a Kept>,
-    queue: &'a str,
-    kind: &'a str,
-    args: &'a RawValue,
-    meta: &'a Map<String, Value>,
-    created_at: OffsetDateTime,
-    scheduled_at: OffsetDateTime,
-    max_attempts: u16,
-    errors: &'a [AttemptError],
-    is_waiting: bool,
-}
-
-/// The source of a row or of a fetched job, whose other fields have the same names.
-macro_rules! source {
-    ($job:expr, $jid:expr, $kept:expr, $is_waiting:expr) => {
-        Source {
-            jid: $jid,
-            kept: $kept,
-            queue: $job.queue.as_str(),
-            kind: $job.kind.as_str(),
-            args: &$job.args,
-            meta: &$job.meta,
-            created_at: $job.created_at,
-            scheduled_at: $job.scheduled_at,
-            max_attempts: $job.max_attempts,
-            errors: &$job.errors,
-            is_waiting: $is_waiting,
-        }
-    };
-}
-
-/// The JSON of a job for the worker that fetched it.
-pub(crate) fn of_fetched(fetched: &Fetched) -> Result<String, Refusal> {
-    let Fetched { job, kept, jid } = fetched;
-    json(&source!(job, jid, kept.as_ref(), false))
-}
-
-/// The JSON of a job that waits or is dead, for patterns.
-pub(crate) fn of_row(row: &JobRow) -> Result<String, Refusal> {
-    let kept = kept(&row.meta);
-    json(&source!(row, &jid(row.id, kept.as_ref()), kept.as_ref(), row.finalized_at.is_none()))
-}
-
-fn json(source: &Source<'_>) -> Result<String, Refusal> {
-    let own = source.kept;
-    let mut custom = source.meta.clone();
+/// The JSON of a job for its worker, or for patterns. `is_waiting`: it has failed, and waits for its next attempt.
+pub(crate) fn json(Fetched { job, kept, jid }: &Fetched, is_waiting: bool) -> Result<String, Refusal> {
+    let own = kept.as_ref();
+    let mut custom = job.meta.clone();
     custom.remove(OWN);
-    let retry = own.and_then(|own| own.retry).unwrap_or(i64::from(source.max_attempts) - 1);
-    let failure = source.errors.last().map(|error| {
+    let retry = own.and_then(|own| own.retry).unwrap_or(i64::from(job.max_attempts) - 1);
+    let failure = job.errors.last().map(|error| {
         let retry_count = error.attempt.saturating_sub(1);
         Failure {
             retry_count,
             remaining: (retry - i64::from(retry_count)).max(0),
             failed_at: rfc3339(error.at),
-            next_at: source.is_waiting.then(|| rfc3339(source.scheduled_at)),
+            next_at: is_waiting.then(|| rfc3339(job.scheduled_at)),
             message: &error.error,
             errtype: error.error_type.as_deref().or(error.code.as_deref()).unwrap_or("unknown"),
             backtrace: error.details.as_ref().and_then(|details| details.get("backtrace")),
         }
     });
     let sent = Sent {
-        jid: source.jid,
-        queue: source.queue,
-        jobtype: source.kind,
-        args: compact(&sent_args(source.args)),
-        created_at: own.and_then(|own| own.created_at.clone()).unwrap_or_else(|| rfc3339(source.created_at)),
-        enqueued_at: rfc3339(source.scheduled_at),
+        jid,
+        queue: job.queue.as_str(),
+        jobtype: job.kind.as_str(),
+        args: compact(&sent_args(&job.args)),
+        created_at: own.and_then(|own| own.created_at.clone()).unwrap_or_else(|| rfc3339(job.created_at)),
+        enqueued_at: rfc3339(job.scheduled_at),
         reserve_for: own.and_then(|own| own.reserve_for).unwrap_or(RESERVE_FOR),
         retry,
         backtrace: own.and_then(|own| own.backtrace),

@@ -193,14 +193,14 @@ impl Session<'_> {
             return Ok(true);
         }
         // The client has gone.
-        door.reserved.remove(&fetched.jid, fetched.job.run);
+        door.reserved.remove(&fetched.jid, &worker, fetched.job.run);
         give_back(&door.client, vec![JobResult::give_back(fetched.job.run)]).await;
         Ok(false)
     }
 
     async fn send(&mut self, fetched: &Fetched, worker: &str) -> io::Result<()> {
         self.door.queues.changed();
-        let job = sent::of_fetched(fetched).map_err(|refusal| io::Error::other(refusal.text))?;
+        let job = sent::json(fetched, false).map_err(|refusal| io::Error::other(refusal.text))?;
         self.door.reserved.add(fetched, worker);
         self.reply(&Reply::Value(job)).await
     }

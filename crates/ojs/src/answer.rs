@@ -67,7 +67,6 @@ impl IntoResponse for Answer {
 
 /// Answers a request, and completes the answer.
 pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
-    let request_id = request_id();
     let accepts = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = if accepts.trim() == "application/json" { "application/json" } else { MEDIA_TYPE };
     let may_change = ![Method::GET, Method::HEAD].contains(request.method());
@@ -86,22 +85,24 @@ pub(crate) async fn complete(State(door): State<Arc<Door>>, request: Request, ne
     if may_change {
         door.queues.changed();
     }
-    if let Some(problem) = response.extensions_mut().remove::<Problem>().or_else(|| Problem::of_refusal(&response)) {
+    let problem = response.extensions_mut().remove::<Problem>().or_else(|| Problem::of_refusal(&response));
+    finish(response, problem, media_type)
+}
+
+/// Completes an answer: the headers, and the body of a problem.
+fn finish(mut response: Response, problem: Option<Problem>, media_type: &'static str) -> Response {
+    let request_id = format!("req_{}", Uuid::now_v7());
+    if let Some(problem) = problem {
         response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(problem.body(&request_id).to_string());
     }
-    finish(&mut response, media_type, request_id);
-    response
-}
-
-/// Completes the headers of an answer.
-fn finish(response: &mut Response, media_type: &'static str, request_id: String) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(VERSION, HeaderValue::from_static("1.0"));
     if let Ok(request_id) = HeaderValue::try_from(request_id) {
         headers.insert("x-request-id", request_id);
     }
+    response
 }
 
 /// Gives a refusal of the server around the router the body and the headers of OJS. An answer of the router, or of a status
@@ -117,16 +118,10 @@ fn finish(response: &mut Response, media_type: &'static str, request_id: String)
 /// assert_eq!(refusal.headers()["content-type"], "application/openjobspec+json");
 /// ```
 pub fn in_ojs_words(response: Response) -> Response {
-    let Some(problem) = Problem::of_refusal(&response) else { return response };
-    let request_id = request_id();
-    let mut response = response.map(|_| Body::from(problem.body(&request_id).to_string()));
-    response.headers_mut().remove(header::CONTENT_LENGTH);
-    finish(&mut response, MEDIA_TYPE, request_id);
-    response
-}
-
-fn request_id() -> String {
-    format!("req_{}", Uuid::now_v7())
+    match Problem::of_refusal(&response) {
+        Some(problem) => finish(response, Some(problem), MEDIA_TYPE),
+        None => response,
+    }
 }
 
 /// Why a request gets no further.
@@ -137,7 +132,7 @@ fn refusal(door: &Door, request: &Request) -> Option<Problem> {
         return Some(Problem::unsupported(format!("unsupported OJS-Version: {version:?}; this server speaks 1.0")));
     }
     let (parts, is_probe) = (request.method(), request.uri().path().ends_with("/ojs/v1/health"));
-    match door.access_of(request) {
+    match (door.access)(request) {
         _ if is_probe => None,
         Access::All => None,
         Access::Read if is_reading => None,

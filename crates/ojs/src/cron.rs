@@ -54,7 +54,7 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
         .collect();
     let envelope = envelope::read(&template)?;
     // Each run takes the defaults of its registered kind, so the entry does not store them.
-    let has_defaults = envelope.has_retry || door.kinds.knows(&envelope.kind).await?;
+    let has_defaults = envelope.has_retry || door.kinds.knows(envelope.job.kind()).await?;
     let job = match !has_defaults {
         true => envelope.job.max_attempts(DEFAULT_ATTEMPTS),
         false => envelope.job,

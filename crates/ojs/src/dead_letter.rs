@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
+use serde::Deserialize;
 use serde_json::json;
 use uniqueue::{JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::Given;
@@ -11,27 +12,50 @@ use uniqueue_admin::Given;
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
 use crate::envelope::known_id;
+use crate::fields::{page_limit, wrong};
 use crate::jobs::find;
-use crate::paging::Paging;
 use crate::problem::Problem;
 use crate::{show, times};
 
 /// How far dead letters are counted.
 const COUNTED: u32 = 10_000;
 
+/// The furthest that an offset skips. A cursor goes further, at no cost.
+const MOST_SKIPPED: u32 = 10_000;
+
+/// The query of the list.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Page {
+    limit: Option<String>,
+    offset: Option<String>,
+    /// The job that the page before ended with.
+    cursor: Option<String>,
+    /// Only jobs of this queue.
+    queue: Option<String>,
+}
+
 /// `GET /dead-letter`: the newest first.
-pub(crate) async fn list(State(door): State<Arc<Door>>, Query(paging): Query<Paging>) -> Answered {
-    let filter = JobFilter::new().states(JobState::Discarded).given(paging.queue.as_ref(), JobFilter::queue);
-    let (limit, offset) = (paging.limit()?, paging.offset()?);
+pub(crate) async fn list(State(door): State<Arc<Door>>, Query(page): Query<Page>) -> Answered {
+    let Page { limit, offset, cursor, queue } = page;
+    let limit = page_limit(limit.as_deref())?;
+    let offset = offset.unwrap_or_else(|| "0".to_owned());
+    let skipped = offset.parse::<u32>().ok().filter(|skipped| *skipped <= MOST_SKIPPED);
+    let skipped = skipped.ok_or_else(|| wrong("offset", "0 to 10000; a cursor goes further", &json!(offset)))?;
+    let no_cursor = |text: &str| wrong("cursor", "the next_cursor of another page", &json!(text));
+    let cursor = cursor.filter(|text| !text.is_empty());
+    let after = cursor.map(|text| text.parse::<JobId>().map_err(|_| no_cursor(&text))).transpose()?;
+    let filter = JobFilter::new().states(JobState::Discarded).given(queue.as_ref(), JobFilter::queue);
     // One more tells whether there is another page.
-    let page = filter.clone().limit(limit + offset + 1).after(paging.after()?);
-    let all = door.reads.jobs(page).await?;
-    let (skipped, wanted) = (offset as usize, limit as usize);
-    let jobs: Vec<_> = all.iter().skip(skipped).take(wanted).collect();
-    let next = jobs.last().map(|last| last.id).filter(|_| all.len() > skipped + wanted);
+    let all = door.reads.jobs(filter.clone().limit(limit + skipped + 1).after(after)).await?;
+    let jobs: Vec<_> = all.iter().skip(skipped as usize).take(limit as usize).collect();
+    let next = jobs.last().map(|last| last.id).filter(|_| all.len() > (skipped + limit) as usize);
     let total = door.reads.count_jobs(filter, COUNTED).await?.counted();
+    let mut pagination = json!({ "total": total, "limit": limit, "offset": skipped, "has_more": next.is_some() });
+    if let Some(next) = next {
+        pagination["next_cursor"] = json!(next);
+    }
     let shown: Vec<_> = jobs.into_iter().map(show::job).collect();
-    Ok(Answer::ok(json!({ "jobs": shown, "pagination": paging.shown(total, next)? })))
+    Ok(Answer::ok(json!({ "jobs": shown, "pagination": pagination })))
 }
 
 async fn dead(door: &Door, id: &str) -> Result<JobRow, Problem> {

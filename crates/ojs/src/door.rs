@@ -7,6 +7,7 @@ use axum::extract::Request;
 use tokio_util::task::AbortOnDropHandle;
 use uniqueue::Client;
 use uniqueue_admin::{KindCache, QueueCache};
+use uniqueue_remote::SharedResults;
 
 use crate::rate_limit::SetRates;
 use crate::reservations::Runs;
@@ -36,6 +37,7 @@ pub(crate) struct Door {
     pub(crate) store: Store,
     pub(crate) access: Arc<AccessFn>,
     pub(crate) runs: Arc<Runs>,
+    pub(crate) results: SharedResults,
     /// The tasks that end late runs and note the ends of workflows.
     pub(crate) _tasks: [AbortOnDropHandle<()>; 2],
     pub(crate) kinds: KindCache,
@@ -43,10 +45,4 @@ pub(crate) struct Door {
     pub(crate) started_at: Instant,
     /// When the database was asked last, and how long its answer took. `None`: it did not answer.
     pub(crate) health: Mutex<Option<(Instant, Option<Duration>)>>,
-}
-
-impl Door {
-    pub(crate) fn access_of(&self, request: &Request) -> Access {
-        (self.access)(request)
-    }
 }

@@ -11,7 +11,7 @@ use uniqueue::JobState;
 
 use crate::answer::{Answer, Answered};
 use crate::door::Door;
-use crate::paging::read_limit;
+use crate::fields::page_limit;
 use crate::problem::Problem;
 use crate::state::state_name;
 use crate::store::{EventJob, JobProgress, NEWEST_BUT, Workflow};
@@ -27,27 +27,31 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether an event of this type is wanted.
-    fn has(&self, of_type: &str) -> bool {
-        self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim() == of_type))
+    /// Whether an event is wanted whose type begins with this prefix.
+    fn has_any_of(&self, prefix: &str) -> bool {
+        self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim().starts_with(prefix)))
+    }
+
+    /// Whether an event is wanted.
+    fn has(&self, event: &Event) -> bool {
+        self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim() == event.of_type))
     }
 }
 
 /// `GET /events`: of the newest 1,000 jobs and 100 workflows, the newest events first. A workflow is in no queue. Jobs of named
 /// queues are looked for among the newest 10,000 jobs.
 pub(crate) async fn list(State(door): State<Arc<Door>>, Query(wanted): Query<Wanted>) -> Answered {
-    let limit = read_limit(wanted.limit.as_deref())? as usize;
+    let limit = page_limit(wanted.limit.as_deref())? as usize;
     let mut events = Vec::new();
-    let has_any = |types: &[&str]| types.iter().any(|of_type| wanted.has(of_type));
-    if has_any(&JOB_EVENTS) {
+    if wanted.has_any_of("job.") {
         let queues =
             wanted.queues.as_ref().map(|queues| queues.split(',').map(|name| name.trim().to_owned()).collect());
         events.extend(door.store.reading(&door.reads).newest_jobs(queues).await?.iter().flat_map(events_of_job));
     }
-    if wanted.queues.is_none() && has_any(&WORKFLOW_EVENTS) {
+    if wanted.queues.is_none() && wanted.has_any_of("workflow.") {
         events.extend(of_workflows(&door).await?);
     }
-    events.retain(|event| wanted.has(event.of_type));
+    events.retain(|event| wanted.has(event));
     // Of one moment the last event comes first, too.
     events.reverse();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
@@ -55,12 +59,6 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, Query(wanted): Query<Wan
     let shown: Vec<_> = events.into_iter().take(limit).map(Event::shown).collect();
     Ok(Answer::ok(json!({ "events": shown, "pagination": { "has_more": has_more } })))
 }
-
-/// The types of events.
-const JOB_EVENTS: [&str; 7] =
-    ["job.enqueued", "job.started", "job.failed", "job.retrying", "job.completed", "job.cancelled", "job.discarded"];
-const WORKFLOW_EVENTS: [&str; 5] =
-    ["workflow.created", "workflow.started", "workflow.completed", "workflow.failed", "workflow.cancelled"];
 
 /// Something that happened.
 struct Event {

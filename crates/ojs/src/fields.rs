@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::exact::{self, Exact};
 use crate::problem::Problem;
@@ -68,6 +68,15 @@ pub(crate) fn whole(name: &str, most: u32, given: &Value) -> Result<u32, Problem
     let number =
         given.as_u64().and_then(|number| u32::try_from(number).ok()).filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| wrong(name, &format!("a whole number from 1 to {most}"), given))
+}
+
+/// The most results of a page, as its query says: at most 200. Default: 50.
+pub(crate) fn page_limit(text: Option<&str>) -> Result<u32, Problem> {
+    let Some(text) = text else { return Ok(50) };
+    match text.parse::<u32>() {
+        Ok(limit) if limit >= 1 => Ok(limit.min(200)),
+        _ => Err(wrong("limit", "a whole number above 0", &json!(text))),
+    }
 }
 
 /// The member of a document that is an object, if it is there.

@@ -50,14 +50,14 @@ fn answer_of(inserted: &Inserted) -> Value {
 pub(crate) async fn prepare(door: &Door, envelopes: Vec<Envelope>) -> Result<Vec<NewJob>, Problem> {
     // Each queue is set once: the last job that asks for a rate decides.
     let rates: BTreeMap<_, _> =
-        envelopes.iter().filter_map(|one| one.rate.as_ref()).map(|rate| (rate.queue(), rate)).collect();
+        envelopes.iter().filter_map(|one| one.rate.as_ref()).map(|rate| (&rate.queue, rate)).collect();
     for rate in rates.into_values() {
         door.set_rates.set(&door.client, rate).await?;
     }
     let mut jobs = Vec::with_capacity(envelopes.len());
     for envelope in envelopes {
         let job = envelope.job.id(envelope.id);
-        let has_attempts = envelope.has_retry || door.kinds.knows(&envelope.kind).await?;
+        let has_attempts = envelope.has_retry || door.kinds.knows(job.kind()).await?;
         let job = if has_attempts { job } else { job.max_attempts(DEFAULT_ATTEMPTS) };
         jobs.push(door.kinds.fill_in(job).await?);
     }

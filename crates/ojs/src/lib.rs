@@ -32,7 +32,6 @@ mod fields;
 mod fuzz;
 mod jobs;
 mod ojs;
-mod paging;
 mod parents;
 mod problem;
 mod queues;

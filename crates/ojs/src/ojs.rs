@@ -11,6 +11,7 @@ use axum::routing::{delete, get, post, put};
 use uniqueue::{Client, Result, SchemaName};
 use uniqueue_admin::{KindCache, QueueCache};
 use uniqueue_http::Checks;
+use uniqueue_remote::SharedResults;
 
 use crate::answer::{self, in_ojs_words};
 use crate::door::{Access, AccessFn, Door};
@@ -82,6 +83,7 @@ impl Ojs {
         let runs = Arc::new(Runs::default());
         let door = Arc::new(Door {
             _tasks: [deadlines::start(client.clone(), Arc::clone(&runs)), workflow::start_settling(store.clone())],
+            results: SharedResults::start(&client),
             kinds: KindCache::new(client.clone()),
             queues: QueueCache::new(reads.clone()),
             reads,

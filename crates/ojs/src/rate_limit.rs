@@ -17,15 +17,11 @@ const REMEMBERED: usize = 10_000;
 /// A rate for a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueRate {
-    queue: String,
+    pub(crate) queue: String,
     rate: Rate,
 }
 
 impl QueueRate {
-    pub(crate) fn queue(&self) -> &str {
-        &self.queue
-    }
-
     /// Reads `{"max_per_second": 5}` or `{"limit": 100, "period": "PT1M"}`.
     pub(crate) fn read(queue: &str, document: &Map<String, Value>) -> std::result::Result<Self, Problem> {
         let count = |name: &str| {

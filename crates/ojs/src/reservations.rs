@@ -8,12 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Map, Value};
 use uniqueue::{Client, JobId, JobRow, JobState};
 use uniqueue_admin::Admin;
 use uniqueue_remote::JobRun;
 
-use crate::details::{Details, MEMBER};
+use crate::details::Details;
 use crate::problem::Problem;
 use crate::retry::RetryPolicy;
 
@@ -49,23 +48,17 @@ impl Held {
         RetryPolicy::read(self.details.retry.as_ref()?).ok()
     }
 
-    /// How long the job is reserved from now on: as it says itself, else as the request does. Never past its deadline by more
-    /// than a second, which is the shortest reservation.
+    /// How long the job is reserved from now on.
     pub(crate) fn reserve(&self, asked: Option<Duration>) -> Duration {
         let left = self.deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        reserve(self.details.visibility(), asked, left)
+        reserve(&self.details, asked, left)
     }
 }
 
-/// How long a fetch reserves a job with this meta.
-pub(crate) fn reserve_at_fetch(meta: &Map<String, Value>, asked: Option<Duration>) -> Duration {
-    let of = |name: &str| Some(Duration::from_millis(meta.get(MEMBER)?.get(name)?.as_u64()?));
-    reserve(of("visibility_timeout_ms"), asked, of("timeout_ms"))
-}
-
-/// See [`Held::reserve`]. `left`: the time until the deadline.
-fn reserve(visibility: Option<Duration>, asked: Option<Duration>, left: Option<Duration>) -> Duration {
-    let wanted = visibility.or(asked).unwrap_or(DEFAULT_RESERVATION);
+/// How long a job is reserved: as it says itself, else as the request does. Never past its deadline by more than a second, which
+/// is the shortest reservation. `left`: the time until the deadline.
+pub(crate) fn reserve(details: &Details, asked: Option<Duration>, left: Option<Duration>) -> Duration {
+    let wanted = details.visibility().or(asked).unwrap_or(DEFAULT_RESERVATION);
     // The deadline's own task comes first, where this process lives on. In whole half seconds, so that one statement reserves
     // all jobs with the same timeout.
     let left = left.map_or(LONGEST, |left| {

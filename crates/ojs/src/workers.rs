@@ -20,11 +20,14 @@ use crate::exact;
 use crate::fields::{Fields, text, whole, wrong};
 use crate::jobs::find;
 use crate::problem::Problem;
-use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve_at_fetch};
+use crate::reservations::{self, Held, LONGEST, NAMELESS, not_active, reserve};
 use crate::{parents, show, state, times};
 
 /// The most jobs of a fetch, and of a heartbeat.
 const MOST: u32 = 1_000;
+
+/// How long the result of a job is sent again that another transaction has locked.
+const MOST_LOCKED: Duration = Duration::from_millis(1_500);
 
 /// `POST /workers/fetch`
 pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -> Answered {
@@ -41,7 +44,7 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
         .fetch_jobs(queues, named.as_deref().unwrap_or(NAMELESS))
         .count(count)
         .reserve(asked.unwrap_or(reservations::DEFAULT_RESERVATION).clamp(Duration::from_secs(1), LONGEST))
-        .reserve_each(move |job| Some(reserve_at_fetch(&job.meta, asked)))
+        .reserve_each(move |job| Some(at_fetch(&Details::of(&job.meta), asked)))
         .tx(&mut tx)
         .await?;
     let jobs: Vec<_> = jobs.into_iter().map(|job| (Details::of(&job.meta), job)).collect();
@@ -51,8 +54,8 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     let (mut shown, mut held) = (Vec::new(), Vec::new());
     for (details, job) in jobs {
         let FetchedJob { run, attempt, reserved_until, .. } = job;
-        let own = reserve_at_fetch(&job.meta, asked);
-        let mut answer = show::fetched(&job, &details, reserved_until - own);
+        let own = at_fetch(&details, asked);
+        let mut answer = show::fetched(&job, &details, reserved_until.map(|until| until - own));
         answer.extend(results.remove(&run.id).map(|results| ("parent_results".to_owned(), results)));
         shown.push(Value::Object(answer));
         let deadline = details.timeout().map(|timeout| fetched_at + timeout);
@@ -61,6 +64,11 @@ pub(crate) async fn fetch(State(door): State<Arc<Door>>, Object(body): Object) -
     }
     door.runs.add(held);
     Ok(Answer::ok(json!({ "jobs": shown })))
+}
+
+/// How long a fetch reserves a job.
+fn at_fetch(details: &Details, asked: Option<Duration>) -> Duration {
+    reserve(details, asked, details.timeout())
 }
 
 /// `POST /workers/ack`
@@ -118,23 +126,15 @@ async fn reported(door: &Door, body: &Map<String, Value>) -> Result<Held, Proble
     door.runs.find(&door.client, known_id("job", id)?, worker(fields)?).await
 }
 
-/// Ends a run, and returns the job as it is now. A job that another transaction has locked is tried for about two seconds: each
-/// try takes a connection for a tenth of a second.
+/// Ends a run, and returns the job as it is now.
 async fn finish(door: &Door, held: &Held, result: JobResult) -> Result<JobRow, Problem> {
-    let mut wait = Duration::from_millis(50);
-    let counted = loop {
-        match Remote::new(&door.client).finish_jobs([result.clone()]).await?.first() {
-            Some(finished) if finished.locked && wait > Duration::from_secs(1) => {
-                return Err(Problem::locked(held.run.id));
-            }
-            Some(finished) if finished.locked => tokio::time::sleep(wait).await,
-            finished => break finished.is_some_and(|finished| finished.counted),
-        }
-        wait *= 2;
-    };
+    let finished = door.results.finish(result, MOST_LOCKED).await?;
+    if finished.locked {
+        return Err(Problem::locked(held.run.id));
+    }
     door.runs.remove(held.run);
     let row = find(&door.client, "job", held.run.id).await;
-    match counted {
+    match finished.counted {
         true => row,
         false => Err(not_active(&row?)),
     }

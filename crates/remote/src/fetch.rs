@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sqlx::{Connection, PgConnection};
 use time::OffsetDateTime;
 use uniqueue::period::seconds;
-use uniqueue::{AttemptError, Call, Client, Kind, QueueName, Result, stored_time};
+use uniqueue::{AttemptError, Call, Client, JobRow, Kind, QueueName, Result, stored_time};
 use uniqueue_admin::statement::{Arguments, arguments, rows};
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ FROM jsonb_to_record($1::jsonb) AS g (
 )
 CROSS JOIN /* schema */fetch_jobs(g.queues, g.worker, g.count, g.kinds, g.reserve, g.listens) AS f";
 
-/// A job that [`Remote::fetch_jobs`](crate::Remote::fetch_jobs) started.
+/// A job that [`Remote::fetch_jobs`](crate::Remote::fetch_jobs) started, or the same data of a stored job.
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct FetchedJob {
@@ -58,9 +58,10 @@ pub struct FetchedJob {
     /// When it could run, at the earliest.
     #[serde(with = "stored_time")]
     pub scheduled_at: OffsetDateTime,
-    /// When the job is taken back, unless [`Remote::extend_jobs`](crate::Remote::extend_jobs) extends the time.
-    #[serde(with = "stored_time")]
-    pub reserved_until: OffsetDateTime,
+    /// When the job is taken back, unless [`Remote::extend_jobs`](crate::Remote::extend_jobs) extends the time. `None`: it was
+    /// made from a row, which does not tell it.
+    #[serde(with = "stored_time::option")]
+    pub reserved_until: Option<OffsetDateTime>,
     /// The errors of its attempts, oldest first.
     #[serde(deserialize_with = "errors")]
     pub errors: Vec<AttemptError>,
@@ -71,11 +72,36 @@ pub struct FetchedJob {
     pub unique_key: Option<String>,
     /// The group that it belongs to within its queue.
     pub group_key: Option<String>,
-    /// The id of the worker's row among the runners.
-    pub worker: Uuid,
-    /// How long the job may run, by its registered kind. `None`: no limit.
+    /// The id of the worker's row among the runners. `None`: it was made from the row of a job that was never fetched.
+    pub worker: Option<Uuid>,
+    /// How long the job may run, by its registered kind. `None`: no limit, or it was made from a row.
     #[serde(with = "seconds::option")]
     pub timeout: Option<Duration>,
+}
+
+impl From<&JobRow> for FetchedJob {
+    fn from(row: &JobRow) -> Self {
+        Self {
+            run: JobRun { id: row.id, run: row.run },
+            kind: row.kind.clone(),
+            queue: row.queue.clone(),
+            args: row.args.clone(),
+            meta: row.meta.clone(),
+            attempt: row.attempt,
+            max_attempts: row.max_attempts,
+            priority: row.priority,
+            crashes: row.crashes,
+            created_at: row.created_at,
+            scheduled_at: row.scheduled_at,
+            reserved_until: None,
+            errors: row.errors.clone(),
+            progress: row.progress.clone(),
+            unique_key: row.unique_key.clone(),
+            group_key: row.group_key.clone(),
+            worker: row.worker,
+            timeout: None,
+        }
+    }
 }
 
 /// A value that no key is made from. A number that `serde_json` cannot hold, such as 1e400, is read as its text: one such
@@ -246,8 +272,8 @@ async fn fetch_and_reserve(
     }
     for (own, runs) in others {
         for held in rows::<Reported>(client, connection, EXTEND_JOBS, &extended(&runs, own)).await? {
-            if let (Some(until), Some(job)) = (held.reserved_until, jobs.iter_mut().find(|job| job.run == held.run)) {
-                job.reserved_until = until;
+            if let Some(job) = jobs.iter_mut().find(|job| job.run == held.run) {
+                job.reserved_until = held.reserved_until.or(job.reserved_until);
             }
         }
     }
