@@ -94,6 +94,8 @@ pub use self::words::job_error::error_details;
 pub use self::words::stored_time;
 #[doc(hidden)]
 pub use self::words::tally::HISTORY_BOUNDS;
+#[doc(hidden)]
+pub use uniqueue_policy::Given;
 
 #[cfg(feature = "derive")]
 pub use uniqueue_derive::Job;

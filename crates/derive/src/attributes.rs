@@ -1,13 +1,15 @@
 //! `#[job(...)]` on the type, and the group of its jobs.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Ident, LitStr, Path};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Ident, LitStr, Path, Token};
 
 use crate::fields::Fields;
 use crate::options::{self, Entry, Form, Options, Value};
 use crate::problems::Problems;
-use crate::unique::{self, Unique, document_of_fields};
+use crate::unique::{self, Unique};
 
 const OPTIONS: [(&str, Form); 12] = [
     ("kind", Form::Name),
@@ -119,8 +121,8 @@ impl Group {
             Self::Kind => quote!(.group_by(#library::UniquePolicy::new())),
             Self::Key(key) => quote!(.group(#key)),
             Self::Fields(idents) => {
-                let document = document_of_fields(idents.iter().filter_map(|ident| fields.find(ident)));
-                quote!(.group_by(#library::UniquePolicy::of_kind(#document)))
+                let policy = unique::of_fields(idents.iter().filter_map(|ident| fields.find(ident)), library);
+                quote!(.group_by(#policy))
             }
         }
     }
@@ -128,22 +130,14 @@ impl Group {
 
 /// Reads the names of fields.
 fn group_fields(entry: &Entry, problems: &mut Problems) -> Option<Vec<Ident>> {
-    let mut idents = Vec::new();
-    for (place, token) in entry.given.clone().into_iter().enumerate() {
-        match token {
-            TokenTree::Ident(ident) if place % 2 == 0 => idents.push(ident),
-            TokenTree::Punct(punctuation) if place % 2 == 1 && punctuation.as_char() == ',' => {}
-            other => {
-                problems.add(other.span(), format!("expected the name of a field: `{other}`"), GROUP_HINT);
-                return None;
-            }
+    match Punctuated::<Ident, Token![,]>::parse_terminated.parse2(entry.given.clone()) {
+        Ok(idents) if idents.is_empty() => problems.add(entry.span, "empty list: `group()`", GROUP_HINT),
+        Ok(idents) => return Some(idents.into_iter().collect()),
+        Err(error) => {
+            problems.add(error.span(), format!("expected the names of fields: {}", entry.shown()), GROUP_HINT);
         }
     }
-    if idents.is_empty() {
-        problems.add(entry.span, "empty list: `group()`", GROUP_HINT);
-        return None;
-    }
-    Some(idents)
+    None
 }
 
 #[cfg(test)]

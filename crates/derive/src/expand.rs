@@ -90,8 +90,7 @@ fn options(attributes: &JobAttributes, fields: &Fields, library: &TokenStream) -
         calls.extend(quote!(.expires_in(::core::time::Duration::new(#seconds, #nanoseconds))));
     }
     if let Some(unique) = &attributes.unique {
-        let document = unique.json(fields);
-        let policy = quote!(#library::UniquePolicy::of_kind(#document));
+        let policy = unique.expression(fields, library);
         calls.extend(match set.has(&["one_at_a_time"]) {
             true => quote!(.one_at_a_time(#policy)),
             false => quote!(.unique(#policy)),

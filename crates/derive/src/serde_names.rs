@@ -94,11 +94,7 @@ fn rename(field: &str, style: &str) -> String {
     match style {
         "UPPERCASE" | "SCREAMING_SNAKE_CASE" => field.to_ascii_uppercase(),
         "PascalCase" => pascal(field),
-        "camelCase" => {
-            let pascal = pascal(field);
-            let mut letters = pascal.chars();
-            letters.next().map(|first| first.to_ascii_lowercase()).into_iter().chain(letters).collect()
-        }
+        "camelCase" => with_first(&pascal(field), |first| first.to_ascii_lowercase()),
         "kebab-case" => field.replace('_', "-"),
         "SCREAMING-KEBAB-CASE" => field.to_ascii_uppercase().replace('_', "-"),
         // lowercase and snake_case change nothing, and serde reports unknown styles.
@@ -107,13 +103,13 @@ fn rename(field: &str, style: &str) -> String {
 }
 
 fn pascal(field: &str) -> String {
-    field
-        .split('_')
-        .flat_map(|word| {
-            let mut letters = word.chars();
-            letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters)
-        })
-        .collect()
+    field.split('_').map(|word| with_first(word, |first| first.to_ascii_uppercase())).collect()
+}
+
+/// A word with another first letter.
+fn with_first(word: &str, change: fn(char) -> char) -> String {
+    let mut letters = word.chars();
+    letters.next().map(change).into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]

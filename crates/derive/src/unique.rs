@@ -4,6 +4,7 @@
 //! [`crate::consistency`] checks what no document says: the fields of the type.
 
 use proc_macro2::{Span, TokenStream};
+use quote::quote;
 use uniqueue_policy::{Given, OnConflict, Policy, Preset, Problem};
 
 use crate::fields::{Fields, Named};
@@ -81,9 +82,9 @@ impl Unique {
         Policy::read(self.document(fields), OnConflict::Ignore)
     }
 
-    /// The document in JSON.
-    pub(crate) fn json(&self, fields: &Fields) -> String {
-        json(&self.document(fields))
+    /// The expression that makes the policy.
+    pub(crate) fn expression(&self, fields: &Fields, library: &TokenStream) -> TokenStream {
+        expression(&self.document(fields), library)
     }
 
     fn document<'a>(&'a self, fields: &'a Fields) -> Vec<(&'a str, Given<'a>)> {
@@ -186,34 +187,26 @@ fn selected<'f>(fields: impl Iterator<Item = &'f Named>) -> Vec<(&'f str, Given<
         .collect()
 }
 
-/// The document of a policy by the kind and these fields.
-pub(crate) fn document_of_fields<'f>(fields: impl Iterator<Item = &'f Named>) -> String {
+/// The expression that makes a policy by the kind and these fields.
+pub(crate) fn of_fields<'f>(fields: impl Iterator<Item = &'f Named>, library: &TokenStream) -> TokenStream {
     let mut document = selected(fields);
     document.push(("keys", Given::Texts(vec!["type", "args"])));
-    json(&document)
+    expression(&document, library)
 }
 
-/// A document as JSON.
-fn json(document: &[(&str, Given<'_>)]) -> String {
-    let text = |text: &str| {
-        let escaped = text.chars().map(|letter| match letter {
-            '"' | '\\' => format!("\\{letter}"),
-            letter if letter.is_control() => format!("\\u{:04x}", u32::from(letter)),
-            letter => letter.to_string(),
-        });
-        format!("\"{}\"", escaped.collect::<String>())
-    };
+/// The expression that makes the policy of a document.
+fn expression(document: &[(&str, Given<'_>)], library: &TokenStream) -> TokenStream {
     let members = document.iter().map(|(name, given)| {
-        let value = match given {
-            Given::Text(given) => text(given),
-            Given::Texts(given) => format!("[{}]", given.iter().map(|given| text(given)).collect::<Vec<_>>().join(",")),
-            Given::Number(number) => number.to_string(),
-            Given::Flag(flag) => flag.to_string(),
-            Given::Null | Given::Other => "null".to_owned(),
+        let given = match given {
+            Given::Text(text) => quote!(Text(#text)),
+            Given::Texts(texts) => quote!(Texts(::std::vec![#(#texts),*])),
+            Given::Number(number) => quote!(Number(#number)),
+            Given::Flag(flag) => quote!(Flag(#flag)),
+            Given::Null | Given::Other => quote!(Null),
         };
-        format!("\"{name}\":{value}")
+        quote!((#name, #library::Given::#given))
     });
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    quote!(#library::UniquePolicy::of_kind([#(#members),*]))
 }
 
 fn report_word(what: &str, given: &str, span: Span, words: &[&str], problems: &mut Problems) {
