@@ -84,8 +84,7 @@ fn check_key(unique: &Unique, fields: &Fields, problems: &mut Problems) {
              or `kind` for one job of this kind at a time; or mark fields `#[job(unique)]`",
         );
     }
-    let says_more = options.has(&["period", "ttl", "window", "scope", "states", "until"]);
-    if let Some(like) = options.find("like").filter(|_| options.text("like") == Some("river") && !says_more) {
+    if let Some(like) = options.find("like").filter(|_| !unique.policy(fields).0.is_enforced) {
         problems.add(
             like.span,
             "`like = \"river\"` enforces nothing by the kind alone",

@@ -5,7 +5,7 @@ use syn::{Attribute, Data, DeriveInput, GenericArgument, PathArguments, Type};
 
 use crate::options::{self, Form, Options, Value};
 use crate::problems::Problems;
-use crate::serde_names::{Container, Field};
+use crate::serde_names::Serde;
 
 /// The fields of a type.
 #[derive(Default)]
@@ -75,17 +75,17 @@ fn named<'a>(
     fields: impl IntoIterator<Item = &'a syn::Field>,
     problems: &mut Problems,
 ) -> Fields {
-    let container = Container::read(attributes);
+    let container = Serde::of_type(attributes);
     let mut found = Fields::default();
     let mut members = Vec::new();
-    let mut members_are_known = container.hides_fields.is_none() && !container.is_tagged;
+    let mut members_are_known = container.hidden.is_none() && !container.is_tagged;
     for field in fields {
         let Some(ident) = &field.ident else { continue };
-        let serde = Field::read(&field.attrs);
-        let name = serde.name(ident, &container);
+        let serde = Serde::of_field(&field.attrs);
+        let name = container.name_of(ident, &serde);
         let mark = mark(&field.attrs, problems);
         members_are_known &= serde.hidden.as_ref().is_none_or(|(attribute, _)| attribute != "flatten");
-        match (&serde.hidden, &container.hides_fields) {
+        match (&serde.hidden, &container.hidden) {
             (Some((attribute, span)), _) if mark.is_some() => problems.add(
                 *span,
                 format!("field `{ident}` cannot be unique: `serde({attribute})` leaves no member `{name}` in the args"),

@@ -10,71 +10,56 @@ use syn::ext::IdentExt;
 use crate::options::{self, Entry, Value};
 use crate::problems::Problems;
 
-/// The parts of `#[serde(...)]` on the type that affect names.
+/// The parts of the attributes `#[serde(...)]` of a type or a field that affect its JSON.
 #[derive(Default)]
-pub(crate) struct Container {
-    rename_all: Option<String>,
-    /// `transparent` or `into`, with which the JSON has none of the fields' names.
-    pub(crate) hides_fields: Option<(String, Span)>,
-    /// Whether `tag` adds a member that is not a field.
-    pub(crate) is_tagged: bool,
-}
-
-impl Container {
-    pub(crate) fn read(attributes: &[Attribute]) -> Self {
-        let mut container = Self::default();
-        for entry in serde_entries(attributes) {
-            match entry.name.as_str() {
-                "rename_all" => container.rename_all = serialized(&entry),
-                "transparent" | "into" => container.hides_fields = Some((entry.name, entry.span)),
-                "tag" => container.is_tagged = true,
-                _ => {}
-            }
-        }
-        container
-    }
-}
-
-/// The parts of `#[serde(...)]` on a field that affect its name.
-#[derive(Default)]
-pub(crate) struct Field {
+pub(crate) struct Serde {
+    /// The style of a type, or the name of a field.
     rename: Option<String>,
-    /// `skip`, `skip_serializing` or `flatten`, with which the JSON has no member for this field.
+    /// The attribute with which the JSON of a type has none of its fields' names (`transparent`, `into`), or no member for a
+    /// field (`skip`, `skip_serializing`, `flatten`).
     pub(crate) hidden: Option<(String, Span)>,
-    /// Whether the JSON may lack this field's member: `skip_serializing_if`.
+    /// Whether `tag` of a type adds a member that is not a field.
+    pub(crate) is_tagged: bool,
+    /// Whether the JSON may lack a field's member: `skip_serializing_if`.
     pub(crate) may_be_absent: bool,
-    /// Whether the type alone does not say what the JSON is: `with` or `serialize_with`.
+    /// Whether a field's type alone does not say what the JSON is: `with` or `serialize_with`.
     pub(crate) is_made_otherwise: bool,
 }
 
-impl Field {
-    pub(crate) fn read(attributes: &[Attribute]) -> Self {
-        let mut field = Self::default();
-        for entry in serde_entries(attributes) {
+impl Serde {
+    pub(crate) fn of_type(attributes: &[Attribute]) -> Self {
+        Self::read(attributes, "rename_all", &["transparent", "into"])
+    }
+
+    pub(crate) fn of_field(attributes: &[Attribute]) -> Self {
+        Self::read(attributes, "rename", &["skip", "skip_serializing", "flatten"])
+    }
+
+    fn read(attributes: &[Attribute], rename: &str, hiding: &[&str]) -> Self {
+        let mut serde = Self::default();
+        // The problems are dropped, because serde reports mistakes in its own attributes.
+        for entry in options::of_attributes("serde", attributes, &mut Problems::default()) {
             match entry.name.as_str() {
-                "rename" => field.rename = serialized(&entry),
-                "skip" | "skip_serializing" | "flatten" => field.hidden = Some((entry.name, entry.span)),
-                "skip_serializing_if" => field.may_be_absent = true,
-                "with" | "serialize_with" => field.is_made_otherwise = true,
+                name if name == rename => serde.rename = serialized(&entry),
+                name if hiding.contains(&name) => serde.hidden = Some((entry.name, entry.span)),
+                "tag" => serde.is_tagged = true,
+                "skip_serializing_if" => serde.may_be_absent = true,
+                "with" | "serialize_with" => serde.is_made_otherwise = true,
                 _ => {}
             }
         }
-        field
+        serde
     }
 
-    /// The field's name in the JSON.
-    pub(crate) fn name(&self, ident: &syn::Ident, container: &Container) -> String {
-        match (&self.rename, &container.rename_all) {
+    /// The name in the JSON of a field of this type.
+    pub(crate) fn name_of(&self, ident: &syn::Ident, field: &Self) -> String {
+        let name = ident.unraw().to_string();
+        match (&field.rename, &self.rename) {
             (Some(name), _) => name.clone(),
-            (None, Some(style)) => rename(&ident.unraw().to_string(), style),
-            (None, None) => ident.unraw().to_string(),
+            (None, Some(style)) => rename(&name, style),
+            (None, None) => name,
         }
     }
-}
-
-fn serde_entries(attributes: &[Attribute]) -> Vec<Entry> {
-    // The problems are dropped, because serde reports mistakes in its own attributes.
-    options::of_attributes("serde", attributes, &mut Problems::default())
 }
 
 /// The text of `name = "text"` or of `name(serialize = "text", ...)`.
