@@ -67,19 +67,14 @@ pub(crate) async fn register(State(door): State<Arc<Door>>, Object(body): Object
     }
     let document =
         to_raw_value(&Exact(&Value::Object(document))).map_err(|error| Problem::invalid(error.to_string()))?;
-    let mut tx = door.store.pool.begin().await?;
-    let is_new = door.store.add_cron(&mut tx, name, &document).await?;
-    if is_new {
-        let periodic = PeriodicJob::cron(periodic_name(name), expression, job).time_zone(zone);
-        door.client.define_periodic(periodic).tx(&mut tx).await?;
-        tx.commit().await?;
-    } else {
-        tx.rollback().await?;
+    let mut tx = door.client.pool().begin().await?;
+    let Some(entry) = door.store.add_cron(name, document).tx(&mut tx).await?.pop() else {
         return Err(Problem::conflict(format!("a cron entry of this name exists already: {name:?}; delete it first")));
-    }
+    };
+    let periodic = PeriodicJob::cron(periodic_name(name), expression, job).time_zone(zone);
+    door.client.define_periodic(periodic).tx(&mut tx).await?;
+    tx.commit().await?;
     let row = Admin::new(&door.client).periodic().find(&periodic_name(name)).await?;
-    let created_at = row.as_ref().map_or_else(OffsetDateTime::now_utc, |row| row.created_at);
-    let entry = CronEntry { name: name.to_owned(), document, created_at };
     Ok(Answer::created(json!({ "cron": shown(&entry, row.as_ref())? })))
 }
 
@@ -134,8 +129,8 @@ pub(crate) async fn list(State(door): State<Arc<Door>>) -> Answered {
 
 /// `DELETE /cron/{name}`: jobs that are there already stay.
 pub(crate) async fn remove(State(door): State<Arc<Door>>, Path(name): Path<String>) -> Answered {
-    let mut tx = door.store.pool.begin().await?;
-    let removed = door.store.remove_cron(&mut tx, &name).await?;
+    let mut tx = door.client.pool().begin().await?;
+    let removed = door.store.remove_cron(&name).tx(&mut tx).await?.pop();
     Admin::new(&door.client).periodic().remove(&periodic_name(&name)).tx(&mut tx).await?;
     tx.commit().await?;
     match removed {

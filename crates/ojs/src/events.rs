@@ -14,7 +14,7 @@ use crate::door::Door;
 use crate::fields::page_limit;
 use crate::problem::Problem;
 use crate::state::state_name;
-use crate::store::{EventJob, JobProgress, NEWEST_BUT, Workflow};
+use crate::store::{EventJob, JobProgress, NEWEST, Workflow};
 use crate::times::text;
 use crate::workflow;
 
@@ -82,12 +82,12 @@ impl Event {
 }
 
 fn events_of_job(row: &EventJob) -> Vec<Event> {
-    let JobProgress { state, attempted_at } = row.progress;
+    let JobProgress { id, state, attempted_at } = row.progress;
     let event = |of_type: &'static str, at: OffsetDateTime, attempt: u16, state: &str| {
         let data = json!({
-            "job_id": row.id, "job_type": row.kind, "queue": row.queue, "attempt": attempt, "state": state,
+            "job_id": id, "job_type": row.kind, "queue": row.queue, "attempt": attempt, "state": state,
         });
-        Event { of_type, at, subject: row.id.to_string(), number: attempt, data }
+        Event { of_type, at, subject: id.to_string(), number: attempt, data }
     };
     // The row does not tell the state after the insert once the job has gone on.
     let first = match state {
@@ -123,7 +123,7 @@ fn events_of_job(row: &EventJob) -> Vec<Event> {
 /// The events of the newest workflows. The end of one that has just ended is noted.
 async fn of_workflows(door: &Door) -> Result<Vec<Event>, Problem> {
     let store = door.store.reading(&door.reads);
-    let loaded = workflow::load_all(&store, store.workflows(&store.pool, NEWEST_BUT, &[]).await?).await?;
+    let loaded = workflow::load_all(&store, store.workflows(NEWEST, json!({})).await?).await?;
     Ok(loaded.iter().flat_map(|(workflow, began)| events_of_workflow(workflow, *began)).collect())
 }
 

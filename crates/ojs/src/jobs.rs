@@ -109,7 +109,7 @@ pub(crate) async fn show(State(door): State<Arc<Door>>, Path(id): Path<String>) 
     let mut shown = show::job(&row);
     let details = Details::of(&row.meta);
     if details.workflow.is_some() {
-        let mut connection = door.store.pool.acquire().await?;
+        let mut connection = door.client.pool().acquire().await?;
         if let Some(results) = parents::results(&door, &mut connection, &[(row.id, &details)]).await?.remove(&row.id) {
             shown["parent_results"] = results;
         }

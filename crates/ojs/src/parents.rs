@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use uniqueue::{JobId, JobParent, JobState};
 
 use crate::details::Details;
 use crate::door::Door;
 use crate::problem::Problem;
-use crate::store::OF_IDS;
+use crate::store::{OF_IDS, Successor};
 
 type Outputs = HashMap<JobId, Value>;
 
@@ -30,8 +30,7 @@ pub(crate) async fn results(
     }
     let mut parents = door.client.parents_of(children.iter().map(|(id, ..)| *id)).tx(&mut *connection).await?;
     let workflows: BTreeSet<_> = children.iter().map(|(_, workflow, _)| *workflow).collect();
-    let workflows: Vec<_> = workflows.into_iter().collect();
-    let workflows = door.store.workflows(&mut *connection, OF_IDS, &workflows).await?;
+    let workflows = door.store.workflows(OF_IDS, json!({ "ids": workflows })).tx(&mut *connection).await?;
     let workflows: HashMap<_, _> = workflows.into_iter().map(|workflow| (workflow.id, workflow.jobs)).collect();
     let mut found = Vec::with_capacity(children.len());
     for (id, workflow, details) in children {
@@ -46,10 +45,12 @@ pub(crate) async fn results(
     let replaced =
         found.iter().flat_map(|(.., awaited, outputs)| awaited.iter().filter(|job| !outputs.contains_key(job)));
     let replaced: Vec<_> = replaced.copied().collect();
-    let successors = match replaced.is_empty() {
-        true => HashMap::new(),
-        false => door.store.successors(connection, &replaced).await?,
-    };
+    let mut successors = HashMap::<_, Vec<_>>::new();
+    if !replaced.is_empty() {
+        for Successor { replaced, id } in door.store.successors(&replaced).tx(connection).await? {
+            successors.entry(replaced).or_default().push(id);
+        }
+    }
     let of_child = |(id, details, jobs, awaited, outputs): (JobId, &Details, &Vec<JobId>, BTreeSet<JobId>, Outputs)| {
         let with_successors = |job: JobId| [job].into_iter().chain(successors.get(&job).into_iter().flatten().copied());
         let found = |job: JobId| with_successors(job).find_map(|job| outputs.get(&job));

@@ -3,21 +3,17 @@
 mod event_jobs;
 mod workflows;
 
-use std::sync::Arc;
-
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use sqlx::postgres::PgArguments;
-use sqlx::query::QueryScalar;
-use sqlx::types::Json;
-use sqlx::{AssertSqlSafe, PgConnection, PgExecutor, PgPool, Postgres, SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, PgConnection};
 use time::OffsetDateTime;
-use uniqueue::{Client, JobId, Result, SchemaName};
-use uuid::Uuid;
+use uniqueue::{Call, Client, Result, SchemaName};
+use uniqueue_admin::statement::rows;
 
 pub(crate) use self::event_jobs::{EventJob, JobProgress};
-pub(crate) use self::workflows::{NEWEST_BUT, OF_IDS, RUNNING_AFTER, Workflow};
+pub(crate) use self::workflows::{NEWEST, OF_IDS, RUNNING_AFTER, Successor, Workflow};
 
 /// The door's own tables. A transaction-scoped lock lets one of several processes create them.
 const TABLES: &str = include_str!("../../migrations/V1__door.sql");
@@ -25,10 +21,8 @@ const TABLES: &str = include_str!("../../migrations/V1__door.sql");
 /// The door's own tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
-    pub(crate) pool: PgPool,
+    client: Client,
     qualifier: String,
-    /// That of the queue's schema.
-    queue: String,
 }
 
 /// A registered cron entry.
@@ -40,18 +34,22 @@ pub(crate) struct CronEntry {
     pub(crate) created_at: OffsetDateTime,
 }
 
+/// The directive of a worker.
+#[derive(Deserialize)]
+struct Directive {
+    state: String,
+}
+
 impl Store {
     /// Creates the schema where it is missing.
     pub(crate) async fn open(client: &Client, schema: &SchemaName) -> Result<Self> {
-        let qualifier = |schema: &SchemaName| format!("{}.", schema.quoted());
-        let (pool, queue) = (client.pool().clone(), qualifier(client.schema()));
-        let store = Self { pool, qualifier: qualifier(schema), queue };
-        let mut transaction = store.pool.begin().await?;
-        let lock = "SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))";
-        sqlx::raw_sql(store.sql(lock)).execute(&mut *transaction).await?;
+        let store = Self { client: client.clone(), qualifier: format!("{}.", schema.quoted()) };
+        let mut transaction = client.pool().begin().await?;
+        let lock = store.sql("SELECT pg_advisory_xact_lock(hashtextextended('/* door */', 0))");
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *transaction).await?;
         if !is_there(&mut transaction, schema).await? {
             let create = store.sql(&format!("CREATE SCHEMA IF NOT EXISTS {};\n{TABLES}", schema.quoted()));
-            sqlx::raw_sql(create).execute(&mut *transaction).await?;
+            sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut *transaction).await?;
         }
         transaction.commit().await?;
         Ok(store)
@@ -59,60 +57,60 @@ impl Store {
 
     /// The same over the pool of another client.
     pub(crate) fn reading(&self, client: &Client) -> Self {
-        Self { pool: client.pool().clone(), ..self.clone() }
+        Self { client: client.clone(), ..self.clone() }
     }
 
-    /// A statement with the names of both schemas. Safe to splice: a schema name is checked against an alphabet without quotes.
-    fn sql(&self, text: &str) -> SqlStr {
-        let text = text.replace("/* door */", &self.qualifier).replace("/* queue */", &self.queue);
-        AssertSqlSafe(Arc::<str>::from(text)).into_sql_str()
+    /// A statement with the name of the door's schema. Safe to splice: a schema name is checked against an alphabet without quotes.
+    fn sql(&self, text: &str) -> String {
+        text.replace("/* door */", &self.qualifier)
     }
 
-    /// Enters a cron entry. Returns whether the name was free.
-    pub(crate) async fn add_cron(&self, tx: &mut PgConnection, name: &str, document: &RawValue) -> sqlx::Result<bool> {
-        let sql = "INSERT INTO /* door */cron (name, document) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-        let done = sqlx::query(self.sql(sql)).bind(name).bind(Json(document)).execute(tx).await?;
-        Ok(done.rows_affected() == 1)
+    /// A call of a statement, whose rows are JSON objects. The marker `/* door */` before a name becomes the door's schema, and
+    /// `/* schema */` the queue's.
+    fn call<T>(&self, statement: &str, arguments: impl Serialize + Send + Sync + 'static) -> Call<'_, Vec<T>>
+    where
+        T: DeserializeOwned + Send + Unpin + 'static,
+    {
+        let statement = self.sql(statement);
+        Call::new(&self.client, move |client, connection| {
+            Box::pin(async move { rows(client, connection, &statement, &arguments).await })
+        })
     }
 
-    pub(crate) async fn remove_cron(&self, tx: &mut PgConnection, name: &str) -> sqlx::Result<Option<CronEntry>> {
-        let sql = "DELETE FROM /* door */cron AS c WHERE c.name = $1 RETURNING to_jsonb(c)";
-        Ok(read_all(tx, sqlx::query_scalar(self.sql(sql)).bind(name)).await?.pop())
+    /// Enters a cron entry. Returns none if the name is taken.
+    pub(crate) fn add_cron(&self, name: &str, document: Box<RawValue>) -> Call<'_, Vec<CronEntry>> {
+        let sql = "INSERT INTO /* door */cron AS c (name, document) VALUES ($1::jsonb ->> 0, $1::jsonb -> 1)
+                   ON CONFLICT (name) DO NOTHING RETURNING c.*";
+        self.call(sql, (name.to_owned(), document))
     }
 
-    pub(crate) async fn cron_entries(&self) -> sqlx::Result<Vec<CronEntry>> {
-        let sql = "SELECT to_jsonb(c) FROM /* door */cron AS c ORDER BY c.name";
-        read_all(&self.pool, sqlx::query_scalar(self.sql(sql))).await
+    pub(crate) fn remove_cron(&self, name: &str) -> Call<'_, Vec<CronEntry>> {
+        let sql = "DELETE FROM /* door */cron AS c WHERE c.name = $1::jsonb ->> 'name' RETURNING c.*";
+        self.call(sql, json!({ "name": name }))
+    }
+
+    pub(crate) fn cron_entries(&self) -> Call<'_, Vec<CronEntry>> {
+        self.call("SELECT c.* FROM /* door */cron AS c ORDER BY c.name", json!({}))
     }
 
     /// Sets the directive of a worker. `None`: it goes on running.
-    pub(crate) async fn set_directive(&self, worker: &str, state: Option<&str>) -> sqlx::Result<()> {
+    pub(crate) fn set_directive(&self, worker: &str, state: Option<&str>) -> Call<'_, Vec<IgnoredAny>> {
         let sql = match state {
             Some(_) => {
-                "INSERT INTO /* door */directive AS d (worker, state) VALUES ($1, $2)
-                 ON CONFLICT (worker) DO UPDATE SET state = excluded.state, created_at = clock_timestamp()"
+                "INSERT INTO /* door */directive AS d (worker, state)
+                 VALUES ($1::jsonb ->> 'worker', $1::jsonb ->> 'state')
+                 ON CONFLICT (worker) DO UPDATE SET state = excluded.state, created_at = clock_timestamp() RETURNING worker"
             }
-            None => "DELETE FROM /* door */directive WHERE worker = $1 AND $2::text IS NULL",
+            None => "DELETE FROM /* door */directive WHERE worker = $1::jsonb ->> 'worker' RETURNING worker",
         };
-        sqlx::query(self.sql(sql)).bind(worker).bind(state).execute(&self.pool).await.map(drop)
+        self.call(sql, json!({ "worker": worker, "state": state }))
     }
 
-    pub(crate) async fn directive(&self, worker: &str) -> sqlx::Result<Option<String>> {
-        let sql = "SELECT state FROM /* door */directive WHERE worker = $1";
-        sqlx::query_scalar(self.sql(sql)).bind(worker).fetch_optional(&self.pool).await
+    pub(crate) async fn directive(&self, worker: &str) -> Result<Option<String>> {
+        let sql = "SELECT d.state FROM /* door */directive AS d WHERE d.worker = $1::jsonb ->> 'worker'";
+        let found = self.call::<Directive>(sql, json!({ "worker": worker })).await?.pop();
+        Ok(found.map(|directive| directive.state))
     }
-}
-
-/// The rows of a statement, each of which is one JSON document.
-async fn read_all<T: DeserializeOwned + Send + Unpin + 'static>(
-    executor: impl PgExecutor<'_>,
-    statement: QueryScalar<'_, Postgres, Json<T>, PgArguments>,
-) -> sqlx::Result<Vec<T>> {
-    Ok(statement.fetch_all(executor).await?.into_iter().map(|Json(row)| row).collect())
-}
-
-fn uuids(jobs: &[JobId]) -> Vec<Uuid> {
-    jobs.iter().map(|job| job.as_uuid()).collect()
 }
 
 /// Whether the tables of the door exist. It reads the catalogs: names that the session has cached can be older than the lock.

@@ -40,7 +40,7 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let id = JobId::generate().as_uuid();
     let Plan { kind, name, parts, envelopes } = plan(&body, id)?;
     let jobs = prepare(&door, envelopes).await?;
-    let mut tx = door.store.pool.begin().await?;
+    let mut tx = door.client.pool().begin().await?;
     let inserted = door.client.insert_many(jobs).tx(&mut tx).await?;
     // A job that is a duplicate stands for the holder of its key.
     let jobs = inserted.iter().map(|inserted| inserted.id()).collect();
@@ -48,7 +48,7 @@ pub(crate) async fn create(State(door): State<Arc<Door>>, Object(body): Object) 
     let created_at = first.map_or_else(OffsetDateTime::now_utc, |first| first.job.created_at);
     let (kind, state) = (kind.to_owned(), "running".to_owned());
     let workflow = Workflow { id, kind, name, parts, jobs, state, created_at, ended_at: None };
-    door.store.add_workflow(&mut tx, &workflow).await?;
+    door.store.add_workflow(&workflow).tx(&mut tx).await?;
     tx.commit().await?;
     let rows: Vec<_> = inserted.iter().map(|inserted| Some(&inserted.job)).collect();
     Ok(Answer::created(json!({ "workflow": shown(&workflow, &rows) })).at(format!("/ojs/v1/workflows/{id}")))
@@ -92,7 +92,7 @@ async fn note_end(store: &Store, mut workflow: Workflow, jobs: &Jobs) -> Result<
 async fn find(door: &Door, id: &str) -> Result<(Workflow, HashMap<JobId, JobRow>), Problem> {
     let not_found = || Problem::not_found("workflow", id);
     let uuid = Uuid::try_parse(id).map_err(|_| not_found())?;
-    let workflow = door.store.workflows(&door.store.pool, OF_IDS, &[uuid]).await?.pop().ok_or_else(not_found)?;
+    let workflow = door.store.workflows(OF_IDS, json!({ "ids": [uuid] })).await?.pop().ok_or_else(not_found)?;
     let most = u32::try_from(workflow.jobs.len()).unwrap_or(u32::MAX);
     let rows = door.client.jobs(JobFilter::new().ids(&workflow.jobs).limit(most)).await?;
     let rows = rows.into_iter().map(|row| (row.id, row)).collect();
@@ -131,7 +131,7 @@ pub(crate) async fn cancel(State(door): State<Arc<Door>>, Path(id): Path<String>
 async fn settle(store: &Store) -> Result<(), Problem> {
     let mut after = Uuid::nil();
     loop {
-        let loaded = load_all(store, store.workflows(&store.pool, RUNNING_AFTER, &[after]).await?).await?;
+        let loaded = load_all(store, store.workflows(RUNNING_AFTER, json!({ "after": after })).await?).await?;
         let Some((last, _)) = loaded.last() else { return Ok(()) };
         after = last.id;
     }

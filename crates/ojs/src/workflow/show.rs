@@ -13,7 +13,7 @@ pub(super) type Rows<'a> = [Option<&'a JobRow>];
 
 /// How far these jobs are.
 pub(super) fn progress_of(rows: &Rows<'_>) -> Vec<Option<JobProgress>> {
-    let of = |row: &JobRow| JobProgress { state: row.state, attempted_at: row.attempted_at };
+    let of = |row: &JobRow| JobProgress { id: row.id, state: row.state, attempted_at: row.attempted_at };
     rows.iter().map(|row| row.map(of)).collect()
 }
 
