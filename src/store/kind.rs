@@ -4,8 +4,7 @@ use serde_json::Value;
 use sqlx::Row;
 use sqlx::types::Json;
 
-use super::Store;
-use super::query;
+use super::{Store, query};
 use crate::error::Result;
 use crate::words::kind::KindDefinition;
 

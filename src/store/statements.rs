@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use sqlx::AssertSqlSafe;
-use sqlx::{SqlSafeStr, SqlStr};
+use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use super::row;
 use crate::words::ident::SchemaName;

@@ -6,8 +6,7 @@ use clap::{ArgMatches, ColorChoice, CommandFactory, FromArgMatches, Parser, Subc
 use crate::db::{self, DbArguments};
 use crate::demo::{self, DemoArguments};
 use crate::doctor::{self, DoctorArguments};
-use crate::exit::{CommandFuture, may_have_changed, nothing_changed, or_interrupted, or_unanswered};
-use crate::exit::{Failure, Verdict};
+use crate::exit::{CommandFuture, Failure, Verdict, may_have_changed, nothing_changed, or_interrupted, or_unanswered};
 use crate::help::{self, CompletionsArguments, ManArguments};
 use crate::job::{self, JobArguments};
 use crate::kind::{self, KindArguments};

@@ -9,11 +9,8 @@ use uniqueue::{Client, JobRow, PlaceName};
 
 use crate::access::Access;
 use crate::bulk::Plans;
-use crate::sampler::Across;
-use crate::sampler::Sampler;
-use crate::sampler::Seen;
-use crate::shared::Answers;
-use crate::shared::Clock;
+use crate::sampler::{Across, Sampler, Seen};
+use crate::shared::{Answers, Clock};
 
 /// See [`Web::access`](crate::Web::access).
 pub(crate) type AccessFn = dyn Fn(&Parts) -> Access + Send + Sync;

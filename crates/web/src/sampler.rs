@@ -19,8 +19,7 @@ use uniqueue_admin::{
     Admin, AuditedKind, Diagnosis, Finding, History, QueueHistory, QueueInfo, RunnerInfo, Stats, diagnose_places,
 };
 
-use crate::shared::HOUR;
-use crate::shared::SHARED_FOR_LONG;
+use crate::shared::{HOUR, SHARED_FOR_LONG};
 
 /// The time between two samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);

@@ -20,10 +20,8 @@ use crate::bulk::Plans;
 use crate::failure::Failure;
 use crate::page::place_path;
 use crate::routes::{self, Route};
-use crate::sampler::Across;
-use crate::sampler::Sampler;
-use crate::shared::Answers;
-use crate::shared::Clock;
+use crate::sampler::{Across, Sampler};
+use crate::shared::{Answers, Clock};
 
 /// The Content-Security-Policy of every page.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -10,8 +10,7 @@ use sqlx::{PgPool, Postgres};
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
-use super::time_limit::lives;
-use super::time_limit::{CHECK_TIMEOUT, is_missing};
+use super::time_limit::{CHECK_TIMEOUT, is_missing, lives};
 use crate::error::{Error, Result};
 
 /// A connection of a pool, which goes back only if it answers.

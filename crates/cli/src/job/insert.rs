@@ -3,8 +3,7 @@
 use uniqueue::{Duplicate, Error, Inserted, Waited};
 
 use super::wait;
-use crate::arguments::expires_in_or_never;
-use crate::arguments::{with_meta, with_policy};
+use crate::arguments::{expires_in_or_never, with_meta, with_policy};
 use crate::prelude::*;
 
 /// Insert a job.

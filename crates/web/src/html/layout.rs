@@ -9,8 +9,7 @@ use super::{Cell, Hostile, ago, plain};
 use crate::app::Scope;
 use crate::assets;
 use crate::fields::Fields;
-use crate::page::place_path;
-use crate::page::{Page, THEMES};
+use crate::page::{Page, THEMES, place_path};
 use crate::sampler::Seen;
 
 /// The parts that differ from page to page.
