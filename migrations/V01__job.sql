@@ -87,7 +87,7 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with this message. For arguments outside their limits. Null: no problem, returns true.';
+COMMENT ON FUNCTION _refuse IS 'Raises error 22023 with the message problem, for an argument outside its limits. Null: returns true.';
 
 CREATE FUNCTION id_at(at timestamptz) RETURNS uuid
     LANGUAGE sql STABLE STRICT PARALLEL SAFE

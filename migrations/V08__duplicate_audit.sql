@@ -22,8 +22,7 @@ COMMENT ON COLUMN duplicate_audit.last_at IS 'When the last duplicate came, with
 COMMENT ON COLUMN duplicate_audit.suppressed IS 'The number of suppressed duplicates of the kind, without those in duplicate_tally. It stays when the counters of keys are deleted.';
 COMMENT ON COLUMN duplicate_audit.keep IS 'How long the counter of a key is kept after its last duplicate. Default 7 days.';
 COMMENT ON COLUMN duplicate_audit.kind IS 'The kind of the inserts that were duplicates.';
-COMMENT ON CONSTRAINT duplicate_audit_keep_not_negative ON duplicate_audit IS
-    'A retention is not negative. To keep counters for ever, set a long time, such as 1000 years.';
+COMMENT ON CONSTRAINT duplicate_audit_keep_not_negative ON duplicate_audit IS 'A retention is not negative. To keep counters for ever, set a long time, such as 1000 years.';
 
 -- Every insert that meets a holder reads this table. The roles that insert need no other right for it.
 GRANT SELECT ON duplicate_audit TO PUBLIC;
@@ -86,8 +85,7 @@ BEGIN
     RETURN noted;
 END
 $$;
-COMMENT ON FUNCTION _note_duplicates(text[], text[], uuid[], integer[]) IS
-    'Notes suppressed duplicates of audited kinds in the caller''s transaction. Each element gives the kind and key of the inserts, the holder that they met, and their number. Writes nothing when duplicate_tally has 64 MB. Returns the number of rows that it wrote. The inserting functions call it.';
+COMMENT ON FUNCTION _note_duplicates(text[], text[], uuid[], integer[]) IS 'Notes suppressed duplicates of audited kinds in the caller''s transaction. Each element gives the kind and key of the inserts, the holder that they met, and their number. Writes nothing when duplicate_tally has 64 MB. Returns the number of rows that it wrote. The inserting functions call it.';
 
 CREATE FUNCTION fold_duplicates(size integer DEFAULT 10000) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -196,8 +194,7 @@ BEGIN
     RETURN folded;
 END
 $$;
-COMMENT ON FUNCTION fold_duplicates(integer) IS
-    'Adds up to size rows of duplicate_tally to the counters, and deletes up to size counters past their retention. Returns the number of added rows. If that is size, there may be more. An empty duplicate_tally of 32 MB or more is truncated, unless an open transaction has used it. The pruner of a runner calls this every prune_interval. Without a runner call it every minute, in a transaction of its own.';
+COMMENT ON FUNCTION fold_duplicates(integer) IS 'Adds up to size rows of duplicate_tally to the counters, and deletes up to size counters past their retention. Returns the number of added rows. If that is size, there may be more. An empty duplicate_tally of 32 MB or more is truncated, unless an open transaction has used it. The pruner of a runner calls this every prune_interval. Without a runner call it every minute, in a transaction of its own.';
 
 CREATE FUNCTION audit_duplicates(kind text, audit boolean DEFAULT true, keep interval DEFAULT NULL)
     RETURNS duplicate_audit
@@ -214,8 +211,7 @@ AS $$
         keep = coalesce(audit_duplicates.keep, a.keep)
     RETURNING a.*
 $$;
-COMMENT ON FUNCTION audit_duplicates(text, boolean, interval) IS
-    'Starts counting the suppressed duplicates of a kind, or stops with audit => false. keep is how long the counter of a key is kept after its last duplicate. Its default is the value set before, at first 7 days. To delete the counts, delete the kind''s row of duplicate_audit.';
+COMMENT ON FUNCTION audit_duplicates(text, boolean, interval) IS 'Starts counting the suppressed duplicates of a kind, or stops with audit => false. keep is how long the counter of a key is kept after its last duplicate. Its default is the value set before, at first 7 days. To delete the counts, delete the kind''s row of duplicate_audit.';
 
 CREATE VIEW suppressed_duplicate AS
 SELECT
@@ -231,8 +227,7 @@ FROM (
     SELECT t.kind, t.unique_key, t.suppressed, t.at, t.at, t.holder FROM duplicate_tally AS t
 ) AS d
 GROUP BY d.kind, d.unique_key;
-COMMENT ON VIEW suppressed_duplicate IS
-    'One row per kind and key: how many inserts of audited kinds were suppressed. Counts duplicates that were ignored, and those that were rejected other than by an SQL error. Only committed duplicates count. A query by key or by kind uses an index. A standby cannot read the view: read duplicate_count there.';
+COMMENT ON VIEW suppressed_duplicate IS 'One row per kind and key: how many inserts of audited kinds were suppressed. Counts duplicates that were ignored, and those that were rejected other than by an SQL error. Only committed duplicates count. A query by key or by kind uses an index. A standby cannot read the view: read duplicate_count there.';
 
 CREATE VIEW suppressed_by_kind AS
 SELECT
@@ -253,5 +248,4 @@ LEFT JOIN (
 COMMENT ON VIEW suppressed_by_kind IS 'One row per kind whose suppressed duplicates are or were counted. A standby cannot read it.';
 COMMENT ON COLUMN suppressed_by_kind.is_audited IS 'Whether the duplicates of the kind are counted now.';
 COMMENT ON COLUMN suppressed_by_kind.suppressed IS 'The number of suppressed duplicates since then, over all keys.';
-COMMENT ON COLUMN suppressed_by_kind.tally_is_full IS
-    'Whether nothing is counted now because duplicate_tally has 64 MB. Either no runner folds it, or an open transaction has used it and prevents its emptying.';
+COMMENT ON COLUMN suppressed_by_kind.tally_is_full IS 'Whether nothing is counted now because duplicate_tally has 64 MB. Either no runner folds it, or an open transaction has used it and prevents its emptying.';

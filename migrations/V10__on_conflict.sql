@@ -15,12 +15,13 @@
 -- Where no holder answers, _settle_jobs inserts. A rival that was quicker makes it begin anew. Every change of a holder locks
 -- it with _lock_holder and runs with the rights of the schema's owner.
 --
--- From the files before this one:
+-- From other files:
 --
 --   new_job, insert_answer      what is inserted, and what the insert answers (V09)
 --   update_terms                what an update changes (V07)
 --   job.claims, _state_bit      whether a row claims its key: the bit of its state is in unique_states, and it has not yielded (V01)
---   _has_expired                whether a job missed its expires_at; _discard_expired discards it (V01, V28)
+--   _has_expired                whether a job missed its expires_at (V01)
+--   _discard_expired            discards the job of a holder that missed its expires_at (V28)
 --   _length_after               a time and a length, added in UTC (V07)
 --   _not_by_partial_index       its argument, in a form that finds rows by their ids (V09)
 --   _refuse                     raises error 22023 with a message, unless the message is null (V01)

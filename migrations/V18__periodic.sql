@@ -59,6 +59,9 @@ COMMENT ON COLUMN periodic.group_key IS 'The group of the inserted jobs. Null: t
 COMMENT ON COLUMN periodic.takes_from_kind IS 'Whether the jobs take from their registered kind what this row leaves out.';
 COMMENT ON COLUMN periodic.expires_in IS 'The time in which a job must start. Null: that of the registered kind, else no limit. 0: no limit.';
 COMMENT ON COLUMN periodic.kind IS 'The kind of the inserted jobs.';
+COMMENT ON COLUMN periodic.args IS 'The args of the inserted jobs.';
+COMMENT ON COLUMN periodic.group_limit IS 'The group_limit of the inserted jobs.';
+COMMENT ON COLUMN periodic.in_order IS 'The in_order of the inserted jobs.';
 COMMENT ON CONSTRAINT periodic_schedule_short ON periodic IS 'A schedule and a time zone have at most 1,000 bytes each, so that reading them costs little.';
 COMMENT ON CONSTRAINT periodic_expires_in_valid ON periodic IS 'expires_in is 0 to 100 years.';
 COMMENT ON CONSTRAINT periodic_catch_up_known ON periodic IS 'catch_up is skip, latest or all.';

@@ -320,6 +320,9 @@ SELECT
 FROM job AS j
 WHERE j.claims AND (j.unique_until IS NULL OR j.unique_until > statement_timestamp());
 COMMENT ON VIEW unique_claim IS 'One row per unique key that a job claims now. An insert with the key is a duplicate of that job. A query by unique_key is a probe of an index. A list is quick in the order of unique_key.';
+COMMENT ON COLUMN unique_claim.kind IS 'The kind of the holder.';
+COMMENT ON COLUMN unique_claim.queue IS 'The queue of the holder.';
+COMMENT ON COLUMN unique_claim.state IS 'The state of the holder.';
 COMMENT ON COLUMN unique_claim.holder IS 'The job that claims the key: job.id.';
 COMMENT ON COLUMN unique_claim.claims_in IS 'The states in which the holder claims the key.';
 COMMENT ON COLUMN unique_claim.claimed_until IS 'When the claim expires. Null: the claim has no time limit and ends with the holder''s state.';

@@ -42,7 +42,7 @@ BEGIN
     RETURN NEXT;
 END
 $$;
-COMMENT ON FUNCTION _take_service IS 'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends.';
+COMMENT ON FUNCTION _take_service IS 'Takes or extends the lease of a maintenance service, if it is free or the caller''s. A lease that was taken in the future, before the clock went back, is free. A locked row counts as taken. Without the key of the table it inserts no row: error 42P10. is_held: whether the caller now has the lease. free_in: the milliseconds until the present lease ends, at most a year.';
 
 CREATE FUNCTION _lock_due_jobs(service text, most bigint, since timestamptz, only_ids uuid[], except_ids uuid[])
     RETURNS uuid[]

@@ -50,8 +50,7 @@ BEGIN
     END LOOP;
 END
 $$;
-COMMENT ON FUNCTION _read_values IS
-    'Reads values of jobs that a remote worker sends as texts of JSON. member: the name of the argument. read: the values. Null: none was given, or it cannot be stored. not_stored: what was not stored of each job and why, with what this call adds.';
+COMMENT ON FUNCTION _read_values IS 'Reads values of jobs that a remote worker sends as texts of JSON. member: the name of the argument. read: the values. Null: none was given, or it cannot be stored. not_stored: what was not stored of each job and why, with what this call adds.';
 
 CREATE FUNCTION _count_as_late(ids uuid[], runs integer[]) RETURNS void
     LANGUAGE plpgsql VOLATILE
@@ -131,8 +130,7 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION extend_jobs IS
-    'For remote workers: reserves running jobs for this time from now on, and stores their progress, texts of JSON. held: whether the job is still the worker''s. If not, its result will not count. state null: it was deleted. not_stored: why the progress was dropped. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
+COMMENT ON FUNCTION extend_jobs IS 'For remote workers: reserves running jobs for this time from now on, and stores their progress, texts of JSON. held: whether the job is still the worker''s. If not, its result will not count. state null: it was deleted. not_stored: why the progress was dropped. Waits for no lock. Runs with the rights of the schema''s owner. Error 22023: an argument is outside its limits.';
 
 CREATE FUNCTION stop_worker(worker text) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -151,8 +149,7 @@ BEGIN
     RETURN removed;
 END
 $$;
-COMMENT ON FUNCTION stop_worker IS
-    'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
+COMMENT ON FUNCTION stop_worker IS 'For remote workers that stop: deletes the rows of the worker of this name that have no running job, and releases its leases of maintenance. So the worker no longer counts as alive. Another process of the same name gets a row again with its next fetch. Returns the number of deleted rows. Runs with the rights of the schema''s owner.';
 
 CREATE FUNCTION _store_counts(worker_id uuid, completed bigint, failed bigint) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -391,8 +388,7 @@ BEGIN
     ORDER BY i.place;
 END
 $$;
-COMMENT ON FUNCTION finish_jobs IS
-    'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send it again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
+COMMENT ON FUNCTION finish_jobs IS 'For remote workers: ends runs. outcomes: complete, retry, snooze, give_back, interrupt, cancel or discard. The other arrays have an element for each job, or are null. counted: whether the result counted. locked: another transaction has the job, so send it again later. not_stored: the values that were dropped, and why. Runs with the rights of the schema''s owner. See docs/learn/any-language.md.';
 
 CREATE FUNCTION complete_jobs(ids uuid[], runs integer[], outputs text[] DEFAULT NULL)
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)
@@ -422,8 +418,7 @@ BEGIN ATOMIC
         ids, runs, array_fill('retry'::text, ARRAY[coalesce(cardinality(ids), 0)]), delays => delays, errors => errors, error_details => error_details
     ) AS e;
 END;
-COMMENT ON FUNCTION fail_jobs IS
-    'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
+COMMENT ON FUNCTION fail_jobs IS 'For remote workers: records the errors of failed runs. The jobs are retried after the delays, or discarded if no attempt is left or error_details say so. Otherwise as finish_jobs.';
 
 CREATE FUNCTION snooze_jobs(ids uuid[], runs integer[], delays interval[])
     RETURNS TABLE (id uuid, run integer, counted boolean, state text, locked boolean, not_stored text)

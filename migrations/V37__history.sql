@@ -15,8 +15,7 @@ CREATE FUNCTION _history_bounds() RETURNS double precision[]
         '0.1,0.125,0.16,0.2,0.25,0.32,0.4,0.5,0.63,0.8,1,1.25,1.6,2,2.5,3.2,4,5,6.3,8,'
         '10,12.5,16,20,25,32,40,50,63,80,100,125,160,200,250,320,400,500,630,800,'
         '1000,1250,1600,2000,2500,3200,4000,5000,6300,8000,10000,12500,16000,20000,25000,32000,40000,50000,63000,80000}'::double precision[];
-COMMENT ON FUNCTION _history_bounds() IS
-    'The 80 bounds of the histograms in history, in seconds, ten a decade. Element 1 of a histogram counts times below the first bound. The last element, 81, counts times from the last bound on.';
+COMMENT ON FUNCTION _history_bounds() IS 'The 80 bounds of the histograms in history, in seconds, ten a decade. Element 1 of a histogram counts times below the first bound. The last element, 81, counts times from the last bound on.';
 
 CREATE TABLE history (
     at timestamptz NOT NULL,
@@ -34,8 +33,7 @@ CREATE TABLE history (
     runs integer[] NOT NULL,
     CONSTRAINT history_pkey PRIMARY KEY (span, kind, queue, at)
 ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
-COMMENT ON TABLE history IS
-    'The counts of events of jobs, by minute for 7 days, by hour for 90 days and by day for 91 days. The view kind_history is made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
+COMMENT ON TABLE history IS 'The counts of events of jobs, by minute for 7 days, by hour for 90 days and by day for 91 days. The view kind_history is made for reading. A process of the library writes its counts once a minute, so the last two minutes are incomplete.';
 COMMENT ON COLUMN history.at IS 'The start of the minute, the hour or the day. A day begins at 00:00 UTC.';
 COMMENT ON COLUMN history.inserted IS 'The number of inserted jobs. Inserts in a transaction that rolled back count if the library made them, and not if insert_job or insert_jobs did.';
 COMMENT ON COLUMN history.duplicates IS 'The number of inserts through the library that were duplicates. Duplicates of insert_job and insert_jobs write nothing and are not counted here: see audit_duplicates.';
@@ -104,8 +102,7 @@ CREATE TABLE deploy (
     version text COLLATE "C" NOT NULL,
     CONSTRAINT deploy_pkey PRIMARY KEY (at)
 );
-COMMENT ON TABLE deploy IS
-    'When runners of a new version began to work: a runner that says its version started, no other live runner had that version, and the last row has another one. Rows are kept for 90 days.';
+COMMENT ON TABLE deploy IS 'When runners of a new version began to work: a runner that says its version started, no other live runner had that version, and the last row has another one. Rows are kept for 90 days.';
 COMMENT ON COLUMN deploy.at IS 'When the runner started.';
 COMMENT ON COLUMN deploy.version IS 'The version of the application, as the runner says it.';
 
@@ -222,8 +219,7 @@ BEGIN
     RETURN written;
 END
 $$;
-COMMENT ON FUNCTION _add_history(timestamptz, jsonb) IS
-    'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. The caller keeps other writers away. Returns the number of written rows of history.';
+COMMENT ON FUNCTION _add_history(timestamptz, jsonb) IS 'Adds counts to the rows of a minute, of its hour and of its day, and to the totals of the queues. counts: an array of objects with the columns of history, each kind and queue once. The caller gives the sums over kinds and queues as well, with an empty kind and queue. The caller keeps other writers away. Returns the number of written rows of history.';
 
 CREATE FUNCTION _write_history(writer uuid, batch bigint, minutes jsonb) RETURNS boolean
     LANGUAGE plpgsql VOLATILE
@@ -255,8 +251,7 @@ BEGIN
     RETURN true;
 END
 $$;
-COMMENT ON FUNCTION _write_history(uuid, bigint, jsonb) IS
-    'Writes what a process counted. writer: its id. batch: a number that grows with each batch. minutes: an array of objects. age is how many seconds ago the middle of the counted time was, and counts is as for _add_history. The database''s clock decides which minute that is. Returns false if the batch was written before. A process of the library calls it once a minute if it counted anything.';
+COMMENT ON FUNCTION _write_history(uuid, bigint, jsonb) IS 'Writes what a process counted. writer: its id. batch: a number that grows with each batch. minutes: an array of objects. age is how many seconds ago the middle of the counted time was, and counts is as for _add_history. The database''s clock decides which minute that is. Returns false if the batch was written before. A process of the library calls it once a minute if it counted anything.';
 
 CREATE FUNCTION _running_times(ids uuid[]) RETURNS running_times[]
     LANGUAGE plpgsql VOLATILE
@@ -301,8 +296,7 @@ BEGIN
     RETURN tallied;
 END
 $$;
-COMMENT ON FUNCTION _tally_runs(running_times[], uuid[], text[], uuid[]) IS
-    'Tallies runs that a remote worker ended. times: as _running_times returned them before. ended, states: the jobs whose results counted, and their states since. failed: those of them whose runs failed. Returns the number of written rows.';
+COMMENT ON FUNCTION _tally_runs(running_times[], uuid[], text[], uuid[]) IS 'Tallies runs that a remote worker ended. times: as _running_times returned them before. ended, states: the jobs whose results counted, and their states since. failed: those of them whose runs failed. Returns the number of written rows.';
 
 CREATE FUNCTION _fold_history(size integer) RETURNS integer
     LANGUAGE plpgsql VOLATILE
@@ -395,8 +389,7 @@ BEGIN
     RETURN most;
 END
 $$;
-COMMENT ON FUNCTION _tend_history(integer) IS
-    'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Deletes the totals of queues that have no day left. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
+COMMENT ON FUNCTION _tend_history(integer) IS 'Adds up to size rows of history_tally to history, and deletes up to size minutes after 7 days, hours after 90 days and days after 91 days. Deletes the totals of queues that have no day left. Returns the greatest of these numbers of rows. If it is size, there may be more. The pruner calls it until there are none.';
 
 CREATE FUNCTION _history_percentile(counts integer[], share double precision) RETURNS double precision
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -437,8 +430,7 @@ SELECT
 FROM (VALUES ('minute' COLLATE "C"), ('hour'), ('day')) AS s (span)
 JOIN history AS h ON h.span = s.span
 WHERE h.kind <> '';
-COMMENT ON VIEW kind_history IS
-    'The counts of events of jobs by queue and kind, in each minute of the last 7 days, each hour of the last 90 and each day of the last 91. A minute in which nothing happened has no row. The last two minutes are incomplete.';
+COMMENT ON VIEW kind_history IS 'The counts of events of jobs by queue and kind, in each minute of the last 7 days, each hour of the last 90 and each day of the last 91. A minute in which nothing happened has no row. The last two minutes are incomplete.';
 COMMENT ON COLUMN kind_history.queue IS 'The queue.';
 COMMENT ON COLUMN kind_history.kind IS 'The kind.';
 COMMENT ON COLUMN kind_history.span IS 'minute, hour or day. A query names one of them, because each event counts in all three.';

@@ -226,7 +226,7 @@ impl Client {
         &self.inner.statements
     }
 
-    /// The statements of its schema, to be sent over this connection.
+    /// A store that sends the statements of the client's schema over the connection.
     pub(crate) fn store<'c>(&'c self, connection: &'c mut PgConnection) -> Store<'c> {
         self.statements().over(connection)
     }

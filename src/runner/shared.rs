@@ -48,7 +48,7 @@ pub(super) struct Shared {
 /// The code that works jobs, and the data that it needs.
 pub(super) struct Workers {
     pub(super) registry: Registry,
-    /// Around every attempt, the outermost first.
+    /// The middleware of every attempt, the outermost first.
     pub(super) middleware: Arc<[Arc<dyn AnyMiddleware>]>,
     /// The kinds that have a worker here. Others are left to other runners. `None`: any kind has one.
     pub(super) kinds: Option<Vec<String>>,

@@ -65,7 +65,7 @@ pub(crate) struct Store<'c> {
 }
 
 impl Statements {
-    /// These statements, to be sent over a connection.
+    /// A store that sends these statements over the connection.
     pub(crate) const fn over<'c>(&'c self, connection: &'c mut PgConnection) -> Store<'c> {
         Store { connection, statements: self }
     }

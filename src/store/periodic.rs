@@ -174,7 +174,7 @@ impl Store<'_> {
             query(&self.statements.due_periodic).persistent(false).bind(limit).fetch_all(self.connection).await?;
         let Some(first) = rows.first() else { return Ok((Vec::new(), None, false)) };
         let (next_in, has_any) = (first.try_get::<Option<i64>, _>("next_in")?, first.try_get("has_any")?);
-        // Without one that is due there is a row all the same.
+        // If no periodic job is due, there is still a row.
         let is_any = first.try_get::<Option<&str>, _>("name")?.is_some();
         let due = rows.iter().filter(|_| is_any).map(DuePeriodic::read).collect::<Result<_>>()?;
         Ok((due, next_in.map(milliseconds), has_any))

@@ -1,8 +1,8 @@
 //! The runs of the jobs that workers have.
 //!
-//! A result names the job, and not its run. So the door remembers which run it handed to which worker. A job that another
-//! process of the door handed out, or this one before it was started anew, is found in the database. So is the earlier one of
-//! two jobs of one `jid` that a worker has.
+//! A result names the job, and not its run. So the door remembers which run it handed to which worker. A run that
+//! this process does not remember is found in the database: of another process of the door, of this one before a restart, or the
+//! earlier one of two jobs of one `jid` that a worker has.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::sent::Fetched;
 /// How long a run is remembered after its reservation: a late result may still count.
 const LATE: Duration = Duration::minutes(10);
 
-/// The number of runs, and each multiple of it, at which those are forgotten whose reservation ended long ago.
+/// Runs whose reservation ended long ago are forgotten when the number of runs is a multiple of this.
 const SWEEP_AT: usize = 1_000;
 
 /// A run that a worker has.

@@ -27,12 +27,12 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether an event is wanted whose type begins with this prefix.
+    /// Whether the subscriber asked for a type of events that begins with this prefix.
     fn has_any_of(&self, prefix: &str) -> bool {
         self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim().starts_with(prefix)))
     }
 
-    /// Whether an event is wanted.
+    /// Whether the subscriber asked for events of this type.
     fn has(&self, event: &Event) -> bool {
         self.types.as_deref().is_none_or(|types| types.split(',').any(|wanted| wanted.trim() == event.of_type))
     }

@@ -26,7 +26,7 @@ use crate::{parents, show, state, times};
 /// The most jobs of a fetch, and of a heartbeat.
 const MOST: u32 = 1_000;
 
-/// How long the result of a job is sent again that another transaction has locked.
+/// How long a result is sent again while another transaction locks its job.
 const MOST_LOCKED: Duration = Duration::from_millis(1_500);
 
 /// `POST /workers/fetch`

@@ -58,8 +58,8 @@ pub struct FetchedJob {
     /// When it could run, at the earliest.
     #[serde(with = "stored_time")]
     pub scheduled_at: OffsetDateTime,
-    /// When the job is taken back, unless [`Remote::extend_jobs`](crate::Remote::extend_jobs) extends the time. `None`: it was
-    /// made from a row, which does not tell it.
+    /// When the job is taken back, unless [`Remote::extend_jobs`](crate::Remote::extend_jobs) extends the time. `None`: the
+    /// job was made from a `JobRow`.
     #[serde(with = "stored_time::option")]
     pub reserved_until: Option<OffsetDateTime>,
     /// The errors of its attempts, oldest first.
@@ -72,9 +72,9 @@ pub struct FetchedJob {
     pub unique_key: Option<String>,
     /// The group that it belongs to within its queue.
     pub group_key: Option<String>,
-    /// The id of the worker's row among the runners. `None`: it was made from the row of a job that was never fetched.
+    /// The id of the worker's row among the runners. `None`: the job was made from a `JobRow`, and was never fetched.
     pub worker: Option<Uuid>,
-    /// How long the job may run, by its registered kind. `None`: no limit, or it was made from a row.
+    /// How long the job may run, by its registered kind. `None`: no limit, or the job was made from a `JobRow`.
     #[serde(with = "seconds::option")]
     pub timeout: Option<Duration>,
 }

@@ -13,8 +13,10 @@ use crate::result::{JobResult, Reported};
 /// The most results of one call.
 const MOST: usize = 500;
 
-/// How often a call is sent where the database says that another try may succeed, and the wait before it.
+/// How often a call is sent, counting the first, after errors for which another try may succeed.
 const TRIES: u32 = 4;
+
+/// The wait before the second try of a call or of a result.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// The longest wait before another try of a result whose job is locked.
@@ -38,20 +40,21 @@ impl SharedResults {
         Self { first: start(client, 2), again: start(client, 1) }
     }
 
-    /// Ends a run. Returns when the result is stored. While another transaction has locked the job, the result is sent again,
-    /// until this much time has passed: the answer then is `locked`.
+    /// Ends a run, and returns when the result is stored. While another transaction locks the job, the result is sent again for
+    /// `max_wait`, and is then returned with `locked` set.
     ///
     /// # Errors
     ///
-    /// As [`Remote::finish_jobs`]. An invalid result fails no other result.
-    pub async fn finish(&self, result: JobResult, patience: Duration) -> Result<Reported> {
+    /// As [`Remote::finish_jobs`], and a database error where the runtime ended the tasks that send the results. An invalid
+    /// result fails no other result.
+    pub async fn finish(&self, result: JobResult, max_wait: Duration) -> Result<Reported> {
         let stopped = || Error::from(sqlx::Error::WorkerCrashed);
         let (asked_at, mut calls, mut wait) = (Instant::now(), &self.first, WAIT);
         loop {
             let (answer, reported) = oneshot::channel();
             calls.send((result.clone(), answer)).await.map_err(|_| stopped())?;
             let reported = reported.await.map_err(|_| stopped())??;
-            if !reported.locked || asked_at.elapsed() >= patience {
+            if !reported.locked || asked_at.elapsed() >= max_wait {
                 return Ok(reported);
             }
             sleep(wait).await;

@@ -53,7 +53,7 @@ struct AllSeries {
     len: usize,
 }
 
-/// The counts of a process in a span of time, of which no other has the number.
+/// The counts of a process in a span of time, with a number that no other batch has.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) number: i64,

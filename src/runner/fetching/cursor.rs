@@ -107,7 +107,7 @@ impl Cursor {
             let others = fetched.jobs.iter().filter(is_other).map(|row| &row.queue);
             let others =
                 others.chain(fetched.unreadable.iter().map(|job| &job.queue)).filter(|of| *of == queue).count();
-            let has_more = taken.len() + others >= *free || fetched.is_such(queue, |facts| facts.is_held_back);
+            let has_more = taken.len() + others >= *free || fetched.any_facts(queue, |facts| facts.is_held_back);
             self.came_to(queue, &taken, has_more);
             if depth == Depth::Full && !has_more {
                 self.exhausted(queue, fetched.began_at);

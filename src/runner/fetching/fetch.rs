@@ -175,13 +175,13 @@ async fn send(
 fn note_guards(shared: &Shared, slots: &[QueueDemand], fetched: &Fetched, is_partial: bool) {
     for QueueDemand { queue: name, groups, .. } in slots {
         let Some(queue) = shared.queue(name) else { continue };
-        queue.limit(fetched.is_such(name, |facts| facts.is_limited));
+        queue.limit(fetched.any_facts(name, |facts| facts.is_limited));
         if is_partial {
             continue;
         }
         let visited = fetched.visit_of(name);
-        // They need idle slots, of which there was none.
-        let waits = || groups.is_any() && visited.is_none() && fetched.is_such(name, |facts| facts.has_groups);
+        // Groups need idle slots, and this fetch had none.
+        let waits = || groups.is_any() && visited.is_none() && fetched.any_facts(name, |facts| facts.has_groups);
         let has_one_attempt = || fetched.jobs.iter().any(|job| job.max_attempts == 1 && job.queue == *name);
         queue.be_careful(
             fetched.left_out.contains(name)

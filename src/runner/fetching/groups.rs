@@ -97,7 +97,7 @@ impl RunnerGroups {
         for slots in slots {
             let queue = &slots.queue;
             let visited = fetched.visit_of(queue);
-            let has_groups = fetched.is_such(queue, |facts| facts.has_groups);
+            let has_groups = fetched.any_facts(queue, |facts| facts.has_groups);
             let turns = queues.entry(queue.clone()).or_default();
             turns.has_groups = has_groups;
             if slots.groups.most == 0 {

@@ -27,8 +27,8 @@ pub(in crate::runner) fn note_failed_send(batch: &mut [Ended], error: &Error) {
     }
 }
 
-/// Finds out which jobs were completed already, of those whose results did not count. `without_answer`: what is taken for true
-/// where the database does not tell.
+/// Finds the jobs that were completed already, among those whose results did not count. `without_answer`: the assumption where the
+/// database gives no answer.
 pub(in crate::runner) async fn find_completed(
     shared: &Shared,
     batch: &mut [Ended],

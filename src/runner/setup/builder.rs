@@ -330,10 +330,11 @@ impl Runner {
     /// when the queue's first one started. An index is rebuilt when it has at least 8 MB and three times
     /// the pages it needs. Only the owner of the tables can: with another role, and with
     /// [`poll_only`](Runner::poll_only), whose connections may have no session of their own, nothing is
-    /// done. Default: a day; at least 1 ms. `Duration::MAX`: never in this runner.
+    /// done. Default: a day; at least 1 ms; a longer interval than 100 years counts as 100 years. `Duration::MAX`: never in this
+    /// runner.
     pub fn reindex_interval(mut self, reindex_interval: Duration) -> Self {
-        let is_ever = reindex_interval < Duration::MAX;
-        self.options.maintenance.reindex_interval = is_ever.then(|| reindex_interval.min(LONGEST));
+        let is_on = reindex_interval < Duration::MAX;
+        self.options.maintenance.reindex_interval = is_on.then(|| reindex_interval.min(LONGEST));
         self
     }
 }

@@ -130,8 +130,8 @@ impl Store<'_> {
             return Ok(latest);
         }
         let known = checksums(MIGRATIONS);
-        // Not prepared: a statement that was prepared before the schema moved would fail for its types, and not say so. Nor is it
-        // unnamed: a pooler could bind that on another self.connection.
+        // Neither prepared nor unnamed: a prepared statement fails after the schema changed, and a pooler can bind an unnamed one
+        // on another connection.
         for row in sqlx::raw_sql(self.statements.schema_version.clone()).fetch_all(self.connection).await? {
             let (version, name): (i32, String) = (row.try_get("version")?, row.try_get("name")?);
             let is_known = known.iter().find(|(known, _)| *known == version);

@@ -48,9 +48,9 @@ impl Fetched {
         self.jobs.len() + self.unreadable.len()
     }
 
-    /// Whether a queue is such a one.
-    pub(crate) fn is_such(&self, queue: &QueueName, is_such: fn(&QueueFacts) -> bool) -> bool {
-        self.queues.iter().any(|facts| facts.name == *queue && is_such(facts))
+    /// Whether the fetch returned facts of this queue that fulfil the condition.
+    pub(crate) fn any_facts(&self, queue: &QueueName, condition: fn(&QueueFacts) -> bool) -> bool {
+        self.queues.iter().any(|facts| facts.name == *queue && condition(facts))
     }
 
     /// The result of the visit of a queue's groups. None: they were not visited.
@@ -96,7 +96,7 @@ pub(crate) struct FetchPlan {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct QueueFacts {
     name: QueueName,
-    /// Whether it gave fewer jobs than it has, or none: it is paused, full or held, or has no token of its rate.
+    /// Whether the queue gave fewer jobs than it has, or none: it is paused, full or held, or has no token of its rate.
     pub(crate) is_held_back: bool,
     /// Whether it has a limit or a rate over all runners.
     pub(crate) is_limited: bool,

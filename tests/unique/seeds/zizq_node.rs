@@ -1,4 +1,4 @@
-//! Zizq's Node client: the page on its unique jobs.
+//! Zizq's Node client: the page on its unique jobs. The tests of its scopes are in `zizq_rust`, whose page has them as well.
 
 use super::jobs;
 use support::prelude::*;

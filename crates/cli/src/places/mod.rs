@@ -183,7 +183,7 @@ fn report<T>(
     Form::of_one(json).list(&said, table)?.verdict(verdict).print()
 }
 
-/// What came of a place, as `--json` prints it.
+/// The result for a place, as `--json` prints it.
 #[derive(Serialize)]
 struct Said<'a> {
     ok: bool,

@@ -1,5 +1,5 @@
-//! Where requests come from: TCP, TLS over TCP, or a Unix socket. The dashboard and each door have a listener of their own. How
-//! many connections of browsers, scripts and proxies there may be, and how long each part of a request may take.
+//! The listeners of `serve`: TCP, TLS over TCP, or a Unix socket. The dashboard and each door have a listener of their own. They
+//! limit the number of connections, and the time of each part of a request.
 //!
 //! ```text
 //! accept ─▶ slot ─▶ TLS ─▶ head of a request ─▶ credentials ─▶ its body ─▶ answer ─▶ next request

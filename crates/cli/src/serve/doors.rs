@@ -40,7 +40,7 @@ pub(super) struct Door {
     pub(super) serving: Pin<Box<dyn Future<Output = ()>>>,
 }
 
-/// What opens doors.
+/// The settings that all doors share.
 pub(super) struct Doors<'a> {
     pub(super) arguments: &'a ServeArguments,
     /// The database of the doors beside the dashboard.

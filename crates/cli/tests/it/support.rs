@@ -77,7 +77,7 @@ pub(crate) fn run_json(command: &mut Command) -> (i32, Value) {
     (output.status.code().expect("no signal"), value)
 }
 
-/// The words of a command line: a text without spaces in its words, the words themselves, or one after the other.
+/// The words of a command line: a text that is split at spaces, a list of words, or a pair of these.
 pub(crate) trait Words {
     fn add_to(&self, command: &mut Command);
 }

@@ -90,3 +90,25 @@ async fn without_a_time_or_with_null_a_job_bypasses_uniqueness_and_a_bad_time_is
         client.push(with(sometype("job-second"), "custom", json!({"unique_for": 5, "unique_until": "later"}))).await;
     assert_eq!(push, "-ERR invalid unique_until: must be \"success\" or \"start\": \"later\"");
 }
+
+#[test_support::test]
+async fn type_args_and_queue_make_the_key(server: Server) {
+    let mut client = server.client().await;
+    assert_eq!(client.push(sometype("job-first")).await, "OK");
+    for (name, value) in [("queue", json!("other")), ("args", json!([2, 1])), ("jobtype", json!("another"))] {
+        assert_eq!(client.push(with(sometype("job-second"), name, value)).await, "OK", "{name}");
+    }
+    assert_eq!(client.push(with(sometype("job-second"), "args", json!([1.0, 2]))).await, NOT_UNIQUE);
+}
+
+#[test_support::test]
+async fn the_time_of_a_scheduled_job_includes_its_delay(server: Server) {
+    let mut client = server.client().await;
+    let at = time::OffsetDateTime::now_utc() + Duration::from_secs(3_600);
+    let at = at.format(&time::format_description::well_known::Rfc3339).unwrap();
+    assert_eq!(client.push(with(sometype("job-first"), "at", at)).await, "OK");
+    let lasts = "SELECT extract(epoch FROM unique_until - now())::bigint FROM {schema}.job";
+    let lasts = server.database.number(lasts).await;
+    assert!((4_190..=4_201).contains(&lasts), "70 minutes: {lasts}");
+    assert_eq!(second(&mut client).await, NOT_UNIQUE);
+}

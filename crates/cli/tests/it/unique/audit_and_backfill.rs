@@ -20,7 +20,7 @@ async fn audit_starts_lists_and_stops(keys: Migrated) {
     assert!(text.contains("30d") && text.contains(" k "), "{text}");
     let audit = keys.json("unique audit a --stop", 0);
     assert_eq!((&audit["kinds"][0]["is_audited"], &audit["kinds"][0]["suppressed"]), (&json!(false), &json!(2)));
-    // Of which kind?
+    // The command names no kind.
     keys.refused("unique audit --start");
 }
 
