@@ -175,11 +175,13 @@ BEGIN
     IF coalesce(rate, 'null') = 'null' THEN
         RETURN;
     END IF;
-    period := _read_length(rate -> 'period');
     PERFORM _refuse('invalid ' || member || ': ' || CASE
         WHEN (rate -> 'count' @@ is_count) IS NOT TRUE THEN
             format('count must be 1 to 1000000; to run nothing, pause the queue: %s', coalesce(rate -> 'count', 'null'))
         WHEN (wanted_burst @@ is_count) IS NOT TRUE THEN format('burst must be 1 to 1000000: %s', rate -> 'burst')
+    END);
+    period := _read_length(rate -> 'period');
+    PERFORM _refuse('invalid ' || member || ': ' || CASE
         WHEN (period BETWEEN interval '1 ms' AND interval '31 days') IS NOT TRUE THEN
             format('period must be 1 ms to 31 days: %s', coalesce(rate -> 'period', 'null'))
         WHEN jsonb_typeof(rate -> 'period') = 'number' AND (rate ->> 'period')::numeric % 0.000001 <> 0 THEN

@@ -317,7 +317,7 @@ BEGIN
         EXIT WHEN locked_ids = '{}';
     END LOOP;
     SELECT
-        array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.outcome) AS outcomes,
+        array_agg(s.id) AS ids, array_agg(s.run) AS runs, array_agg(s.place) AS places, array_agg(s.outcome) AS outcomes,
         array_agg(CASE WHEN s.outcome IN ('retry', 'snooze') THEN s.delay END) AS delays,
         array_agg(CASE WHEN s.outcome IN ('retry', 'cancel', 'discard') THEN s.error END) AS errors,
         array_agg(CASE WHEN s.outcome IN ('retry', 'cancel', 'discard') THEN s.details END) AS details,
@@ -339,12 +339,12 @@ BEGIN
         END) AS are_valid
     INTO given
     FROM (
-        -- Of a job that is given twice, the later run: there is no other result that can count.
-        SELECT DISTINCT ON (i.id) i.id, i.run, i.outcome, i.delay, i.error, i.output, i.report, i.details
-        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, results, reports, details)
-            AS i (id, run, outcome, delay, error, output, report, details)
+        -- Of a job that is given twice, the later run, and of a run that is given twice, the first result: no other can count.
+        SELECT DISTINCT ON (i.id) i.id, i.run, i.place, i.outcome, i.delay, i.error, i.output, i.report, i.details
+        FROM unnest(finish_jobs.ids, finish_jobs.runs, outcomes, delays, errors, results, reports, details) WITH ORDINALITY
+            AS i (id, run, outcome, delay, error, output, report, details, place)
         WHERE i.id <> ALL (locked_ids)
-        ORDER BY i.id, i.run DESC
+        ORDER BY i.id, i.run DESC, i.place
     ) AS s;
     IF given.are_bare THEN
         SELECT array_agg(e.id), array_agg(CASE WHEN e.id = ANY (c.discarded) THEN 'discarded' ELSE c.state END)
@@ -383,7 +383,7 @@ BEGIN
     FROM unnest(finish_jobs.ids, finish_jobs.runs) WITH ORDINALITY AS i (id, run, place)
     LEFT JOIN unnest(ended_ids, ended_states) AS e (id, state) ON e.id = i.id
     CROSS JOIN LATERAL (
-        SELECT e.id IS NOT NULL AND i.run = given.runs[width_bucket(i.id, given.ids)] AS counted OFFSET 0
+        SELECT e.id IS NOT NULL AND i.place = given.places[width_bucket(i.id, given.ids)] AS counted OFFSET 0
     ) AS c
     ORDER BY i.place;
 END

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use time::{Duration, OffsetDateTime};
-use uniqueue::{Client, JobFilter, JobId, JobState};
+use uniqueue::{Client, JobFilter, JobId, JobRow, JobState};
 use uniqueue_admin::Admin;
 use uniqueue_remote::{FetchedJob, JobRun};
 
@@ -21,6 +21,9 @@ const LATE: Duration = Duration::minutes(10);
 
 /// Runs whose reservation ended long ago are forgotten when the number of runs is a multiple of this.
 const SWEEP_AT: usize = 1_000;
+
+/// The most running jobs of one `jid` that are looked at, the newest first.
+const MOST_ALIKE: u32 = 100;
 
 /// A run that a worker has.
 #[derive(Clone, Debug)]
@@ -57,22 +60,20 @@ impl AllReserved {
         if let Some(known) = self.known(jid, wid) {
             return Ok(Some(known));
         }
-        let running = JobFilter::new().states(JobState::Running).limit(1);
-        let by_id = match jid.parse::<JobId>() {
-            Ok(id) => client.jobs(running.clone().ids([id])).await?.pop(),
-            Err(_) => None,
+        let running = JobFilter::new().states(JobState::Running).limit(MOST_ALIKE);
+        let mut rows = match jid.parse::<JobId>() {
+            Ok(id) => client.jobs(running.clone().ids([id])).await?,
+            Err(_) => Vec::new(),
         };
-        let row = match by_id {
-            Some(row) => row,
-            None => {
-                let pushed = running.meta(serde_json::json!({ OWN: { "jid": jid } }));
-                let Some(row) = client.jobs(pushed).await?.pop() else { return Ok(None) };
-                row
-            }
-        };
+        if rows.is_empty() {
+            rows = client.jobs(running.meta(serde_json::json!({ OWN: { "jid": jid } }))).await?;
+        }
+        if rows.is_empty() {
+            return Ok(None);
+        }
         let runners = Admin::new(client).runners().await?;
-        let is_its = runners.iter().any(|runner| row.worker == Some(runner.id) && runner.name == wid);
-        Ok(is_its.then(|| Reserved::from(&Fetched::from(FetchedJob::from(&row)))))
+        let is_its = |row: &&JobRow| runners.iter().any(|one| row.worker == Some(one.id) && one.name == wid);
+        Ok(rows.iter().find(is_its).map(|row| Reserved::from(&Fetched::from(FetchedJob::from(row)))))
     }
 
     fn known(&self, jid: &str, wid: &str) -> Option<Reserved> {

@@ -131,7 +131,7 @@ async fn an_argument_outside_its_limits_is_named(database: Database) {
             "invalid group_limit: must be 1 to 2147483647; to run nothing, pause the queue: 1.5",
         ),
         (
-            r#"set_queue('a', '{"rate": {"count": 0, "period": 1}}')"#,
+            r#"set_queue('a', '{"rate": {"count": 0, "period": "soon"}}')"#,
             "invalid rate: count must be 1 to 1000000; to run nothing, pause the queue: 0",
         ),
         (

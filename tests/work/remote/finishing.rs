@@ -142,7 +142,7 @@ async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice(databa
         (given[2].id, true, Some("completed")),
         (given[3].id, false, None),
         (given[4].id, true, Some("completed")),
-        (given[5].id, true, Some("completed")),
+        (given[5].id, false, Some("completed")),
     ];
     assert_eq!(said, expected);
     // In a mix, each job has its own values.
@@ -152,6 +152,18 @@ async fn answers_come_in_the_order_of_the_input_also_for_jobs_given_twice(databa
     let (first, second) = (database.row(rest[0].id.into()).await, database.row(rest[1].id.into()).await);
     assert_eq!((first.state, &*first.errors[0].error), (JobState::Discarded, "why"));
     assert_eq!((second.state, second.output), (JobState::Completed, Some(json!(5))));
+}
+
+#[support::test]
+async fn of_two_results_of_one_run_in_one_call_the_first_counts(database: Database) {
+    let (worker, fetched) = one(&database).await;
+    let both = [fetched.clone(), fetched.clone()];
+    let mixed = ", ARRAY['cancel', 'complete'], errors => ARRAY['why', NULL], outputs => ARRAY[NULL, '5']";
+    let ended = worker.end(&both, "finish_jobs", mixed).await;
+    let said: Vec<_> = ended.iter().map(|ended| (ended.counted, ended.state.as_deref())).collect();
+    assert_eq!(said, [(true, Some("cancelled")), (false, Some("cancelled"))]);
+    let row = database.row(fetched.id.into()).await;
+    assert_eq!((row.state, row.output), (JobState::Cancelled, None));
 }
 
 #[support::test]

@@ -88,6 +88,24 @@ async fn one_call_carries_the_results_of_all_locked_jobs(server: Server) {
 }
 
 #[test_support::test]
+async fn each_ack_of_a_jid_that_several_jobs_have_ends_a_job_of_its_own_worker(server: Server) {
+    let (mut worker, mut other) = (server.worker("w").await, server.worker("v").await);
+    for _ in 0..3 {
+        worker.push(job("job-same", "t")).await;
+    }
+    worker.fetch("default").await;
+    worker.fetch("default").await;
+    other.fetch("default").await;
+    let running = "SELECT count(*) FROM {schema}.job WHERE state = 'running'";
+    for left in [2, 1] {
+        assert_eq!(worker.ack("job-same").await, "OK");
+        assert_eq!(server.database.number(running).await, left);
+    }
+    assert_eq!(other.ack("job-same").await, "OK");
+    assert_eq!(server.database.number(running).await, 0);
+}
+
+#[test_support::test]
 async fn without_retries_a_failed_job_is_gone_or_dead(server: Server) {
     let mut worker = server.worker("w").await;
     for (jid, kind, retry, state) in

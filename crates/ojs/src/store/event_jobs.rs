@@ -36,7 +36,7 @@ LIMIT 1000";
 const PROGRESS: &str = "
 SELECT j.id, j.state, CASE WHEN isfinite(j.attempted_at) THEN j.attempted_at END AS attempted_at
 FROM /* schema */job AS j
-WHERE j.id IN (SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id))";
+WHERE j.id = ANY (ARRAY(SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id)))";
 
 /// A job as far as events tell it.
 #[derive(Deserialize)]

@@ -28,7 +28,7 @@ pub(crate) struct Workflow {
 
 /// The workflows with these `ids`.
 pub(crate) const OF_IDS: &str =
-    "WHERE w.id IN (SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id))";
+    "WHERE w.id = ANY (ARRAY(SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id)))";
 
 /// Running workflows behind the id `after`. The order of ids is that of time.
 pub(crate) const RUNNING_AFTER: &str =
@@ -42,7 +42,7 @@ const SUCCESSORS: &str = "
 WITH RECURSIVE next AS (
     SELECT j.id AS replaced, j.replaced_by AS id
     FROM /* schema */job AS j
-    WHERE j.id IN (SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id)) AND j.replaced_by IS NOT NULL
+    WHERE j.id = ANY (ARRAY(SELECT e.id::uuid FROM jsonb_array_elements_text($1::jsonb -> 'ids') AS e (id))) AND j.replaced_by IS NOT NULL
     UNION
     SELECT n.replaced, j.replaced_by
     FROM next AS n
