@@ -13,7 +13,8 @@ use tokio::sync::Mutex;
 use uniqueue::Error;
 use uniqueue::period::seconds;
 use uniqueue::{
-    Call, Client, Kind, NewJob, OnConflict, PlaceBy, QueueName, Result, RetryPolicy, UniquePolicy, stored_time,
+    Call, Client, DEFAULT_MAX_ATTEMPTS, Kind, NewJob, OnConflict, PlaceBy, QueueName, Result, RetryPolicy,
+    UniquePolicy, format_duration, stored_time,
 };
 
 use crate::Admin;
@@ -123,6 +124,26 @@ impl KindRow {
     /// As [`policy`](Self::policy).
     pub fn groups(&self) -> Result<Option<UniquePolicy>> {
         self.group_policy.as_ref().map(read).transpose()
+    }
+
+    /// The values that inserts take from it, each with its name, in the order in which the command and the dashboard show them.
+    /// Without a registered value the default of every kind, or no row where there is none.
+    #[must_use]
+    pub fn taken(&self) -> Vec<(&'static str, String)> {
+        let after = |length: Duration, event: &str| format!("{} after {event}", format_duration(length));
+        let rows = [
+            ("queue", Some(self.queue.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string))),
+            ("priority", Some(self.priority.unwrap_or(0).to_string())),
+            ("attempts", Some(self.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS).to_string())),
+            ("due", self.delay.map(|delay| after(delay, "the insert"))),
+            ("expires", self.expires_in.map(|length| after(length, "it is due, if it has not started"))),
+            ("timeout", self.timeout.map(format_duration)),
+            ("backoff", self.backoff.as_ref().map(ToString::to_string)),
+            ("unique", Some(self.unique_in_words().unwrap_or_else(|| "no".to_owned()))),
+            ("group", Some(self.group_in_words().unwrap_or_else(|| "none".to_owned()))),
+            ("place by", self.place.as_ref().map(|place| place.as_str().to_owned())),
+        ];
+        rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// Its unique policy in words, or why it cannot be read. `None`: its jobs are not unique.

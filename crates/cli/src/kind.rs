@@ -124,21 +124,15 @@ async fn show(client: &Client, form: Form, name: &str) -> Result<Answer, Failure
 fn record(kind: &KindRow, now: OffsetDateTime) -> Record {
     let mut record = Record::new();
     record.field("kind", kind.name.to_string());
-    record.field("queue", kind.queue.as_ref().map_or_else(|| "default".to_owned(), ToString::to_string));
-    record.field("priority", kind.priority.unwrap_or(0).to_string());
-    record.field("attempts", kind.max_attempts.unwrap_or(25).to_string());
-    record.optional_field("due", kind.delay.map(|delay| format!("{} after the insert", format_duration(delay))));
-    record.optional_field(
-        "expires",
-        kind.expires_in.map(|length| format!("{} after it is due, if it has not started", format_duration(length))),
-    );
-    record.optional_field("timeout", kind.timeout.map(format_duration));
-    record.optional_field("backoff", kind.backoff.as_ref().map(ToString::to_string));
-    record.field("unique", kind.unique_in_words().unwrap_or_else(|| "no".to_owned()));
-    record.optional_field("its policy", kind.unique_policy.as_ref().map(ToString::to_string));
-    record.optional_field("group", kind.group_in_words());
-    record.optional_field("its policy", kind.group_policy.as_ref().map(ToString::to_string));
-    record.optional_field("place by", kind.place.as_ref().map(|place| place.as_str().to_owned()));
+    for (name, value) in kind.taken() {
+        record.field(name, value);
+        let policy = match name {
+            "unique" => &kind.unique_policy,
+            "group" => &kind.group_policy,
+            _ => &None,
+        };
+        record.optional_field("its policy", policy.as_ref().map(ToString::to_string));
+    }
     record.field("registered", format!("{} by {}", format_relative(kind.registered_at, now), kind.registered_by));
     record.field("changed", format_relative(kind.changed_at, now));
     record

@@ -156,16 +156,13 @@ fn taken(page: &Page, kind: &KindRow) -> Markup {
         section.panel {
             h2 { "What inserts take from it" }
             dl.facts {
-                @let queue = kind.queue.as_ref().map_or("default", |queue| queue.as_str());
-                dt { "Queue" } dd { a href=(page.link(&url("/queue", &[("queue", queue)]))) { (Cell(queue)) } }
-                dt { "Priority" } dd { (kind.priority.unwrap_or(0)) }
-                dt { "Attempts" } dd { (kind.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS)) }
-                @if let Some(delay) = kind.delay { dt { "Due" } dd { (span(delay)) " after the insert" } }
-                @if let Some(length) = kind.expires_in { dt { "Expires" } dd { (span(length)) " after it is due, if it has not started" } }
-                @if let Some(timeout) = kind.timeout { dt { "Timeout" } dd { (span(timeout)) } }
-                @if let Some(backoff) = &kind.backoff { dt { "Backoff" } dd { (Hostile(&backoff.to_string())) } }
-                dt { "Unique" } dd { (kind.unique_in_words().map_or(html! { "no" }, |words| html! { (Hostile(&words)) })) }
-                dt { "Group" } dd { (kind.group_in_words().map_or(html! { "none" }, |words| html! { (Hostile(&words)) })) }
+                @for (name, value) in kind.taken() {
+                    dt { (name) }
+                    dd {
+                        @if name == "queue" { a href=(page.link(&url("/queue", &[("queue", &value)]))) { (Cell(&value)) } }
+                        @else { (Hostile(&value)) }
+                    }
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ async fn registered() -> Database {
     let database = Database::new().await;
     let register = "SELECT {schema}.register_kind(
         'mail', 'mails', priority => 3, unique_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}',
-        group_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}', group_limit => 2, timeout => '90 s', registered_by => 'mailer <b>')";
+        group_policy => '{\"keys\": [\"args\"], \"args_keys\": [\"user\"]}', group_limit => 2, timeout => '90 s', place => 'user', registered_by => 'mailer <b>')";
     database.execute(register).await;
     database
 }
@@ -27,9 +27,13 @@ async fn kinds_are_listed_and_each_has_a_page(empty: Database) {
         assert!(page.contains(part), "{part}: {page}");
     }
     let page = get(&router, "/kind?kind=mail").await.body;
-    for part in
-        ["1m 30s", "a duplicate is ignored", "same kind and args user; at most 2 at once", "uniqueue kind show mail"]
-    {
+    for part in [
+        "1m 30s",
+        "a duplicate is ignored",
+        "same kind and args user; at most 2 at once",
+        "place by",
+        "uniqueue kind show mail",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(page.contains("None waits for a retry"), "{page}");
