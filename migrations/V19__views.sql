@@ -101,7 +101,7 @@ WITH RECURSIVE running AS (
         LIMIT 1
     ) AS n
 ),
-looked_at (sort, queue, state) AS MATERIALIZED (
+looked_at (sort, queue, state) AS (
     (
         SELECT 'waiting', j.queue, j.state
         FROM job AS j
@@ -122,7 +122,8 @@ counted AS (
         count(*) FILTER (WHERE l.sort = 'discarded') AS discarded,
         count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'pending') AS pending,
         count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'completed') AS completed,
-        count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'cancelled') AS cancelled
+        count(*) FILTER (WHERE l.sort = 'last' AND l.state = 'cancelled') AS cancelled,
+        count(*) FILTER (WHERE l.sort = 'last') AS last
     FROM looked_at AS l
     GROUP BY l.queue
 ),
@@ -165,10 +166,10 @@ LEFT JOIN worked AS w ON w.queue = n.name
 LEFT JOIN counted AS c ON c.queue = n.name
 CROSS JOIN (
     SELECT
-        count(*) FILTER (WHERE l.sort = 'waiting') < look_at AS waiting_are_all,
-        count(*) FILTER (WHERE l.sort = 'discarded') < look_at AS discarded_are_all,
-        count(*) FILTER (WHERE l.sort = 'last') < look_at AS last_are_all
-    FROM looked_at AS l
+        coalesce(sum(l.scheduled + l.retryable), 0) < look_at AS waiting_are_all,
+        coalesce(sum(l.discarded), 0) < look_at AS discarded_are_all,
+        coalesce(sum(l.last), 0) < look_at AS last_are_all
+    FROM counted AS l
 ) AS s
 CROSS JOIN LATERAL (
     SELECT count(*) AS available
